@@ -1,0 +1,1 @@
+"""The orchestration package that both compute paths run."""

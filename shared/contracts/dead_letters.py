@@ -1,0 +1,46 @@
+"""The dead letter of PROTOCOL §9: a turn that used up its chances, with its evidence."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shared.contracts.turns import TurnRequest
+
+DeadLetterClass = Literal["never_ran", "failed", "not_stored", "malformed", "poison"]
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker's try; times in epoch ms."""
+
+    attempt: int
+    worker: str
+    path: str
+    started_at_ms: int
+    ended_at_ms: int
+    outcome: str
+    error_type: str = ""
+
+
+class DeadLetterError(msgspec.Struct, frozen=True, kw_only=True):
+    """The last error; `stack` holds file, line and function names, never values."""
+
+    type: str
+    message: str
+    stack: str
+
+
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename={"klass": "class"}):
+    """A dead turn. `raw` only for undecodable bodies, `answer` only when answered but not stored."""
+
+    schema: int = 1
+    kind: Literal["dead_letter"] = "dead_letter"
+    turn: TurnRequest | None
+    raw: str | None = None
+    klass: DeadLetterClass
+    error: DeadLetterError
+    attempts: tuple[AttemptRecord, ...]
+    answer: str | None = None
+    dead_at_ms: int
+    fingerprint: str

@@ -1,0 +1,294 @@
+"""How the core names what it needs. Each port belongs to its user; a real adapter and an in-memory twin pass one suite.
+
+Every method may raise DependencyUnavailable (could not ask, within the adapter's own deadline) unless it says
+otherwise; that never means "not found". Cancelling a call leaves its effect open: all writes are safe to repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from enum import IntEnum
+from typing import Protocol
+
+import msgspec
+
+from shared.contracts.dead_letters import DeadLetter
+from shared.contracts.identifiers import (
+    ClaimNonce,
+    ConnectionId,
+    MessageId,
+    OwnerId,
+    SessionRef,
+    TurnId,
+    TurnRef,
+)
+from shared.contracts.knowledge import Intent, Passage
+from shared.contracts.ledger import (
+    AcceptAnswer,
+    Append,
+    CancelAnswer,
+    ClaimAnswer,
+    ClaimRef,
+    EndAnswer,
+    FinishAnswer,
+    FollowAnswer,
+    Follower,
+    HoldAnswer,
+    TurnState,
+)
+from shared.contracts.load import FleetLoad, LoadSample
+from shared.contracts.model import ModelEvent, Prompt
+from shared.contracts.server_frames import RunningTurn
+from shared.contracts.stored_turns import StoredPage, StoredTurn
+from shared.contracts.turns import EndStatus, IntakeDecision, Path, QueueName, TurnRequest
+
+
+class SessionQueue(Protocol):
+    """The ledger as the gateway and the dispatchers see it: which turn of a session may run."""
+
+    async def accept(self, request: TurnRequest, follower: Follower | None) -> AcceptAnswer:
+        """Make the message a turn, once per message id for 24 h; the follower is added in the same step.
+
+        A message id whose turn ended as `rejected` counts as new. The turn's due entry is written first.
+        `ready_at_ms` is set to `accepted_at_ms` for a head.
+        """
+        ...
+
+    async def mark_placed(self, turn: TurnRef, path: Path, at_ms: int) -> None:
+        """Note where the turn was put (`burst`/`queue` = a queue message was sent). Nothing if ended or unknown."""
+        ...
+
+    async def find_message(self, session: SessionRef, message_id: MessageId) -> TurnState | None:
+        """The turn of a message id, None when no such message was accepted in the last 24 h."""
+        ...
+
+    async def state(self, turn: TurnRef) -> TurnState | None:
+        """The turn as it is, None when the ledger does not know it."""
+        ...
+
+    async def running(self, session: SessionRef) -> Sequence[RunningTurn]:
+        """The session's turns that have not ended, head first."""
+        ...
+
+    async def cancel(self, turn: TurnRef, outcome: bytes, at_ms: int) -> CancelAnswer:
+        """Set the cancel flag of a claimed turn; end an unclaimed one with `outcome` (its terminal frame)."""
+        ...
+
+
+class TurnClaims(Protocol):
+    """The ledger as a worker sees it: one producer per turn, everything it writes checked in the same atomic step."""
+
+    async def claim(
+        self,
+        request: TurnRequest,
+        *,
+        nonce: ClaimNonce,
+        worker: str,
+        path: Path,
+        grace_ms: int,
+        now_ms: int,
+    ) -> ClaimAnswer:
+        """Become the turn's producer: attempt = max(stored, request.attempt_hint) + 1, lease from `now_ms`.
+
+        Refused while a lease lives, after the end, when not head, and (not detached) when readerless for `grace_ms`.
+        A turn that the ledger does not know is entered from `request`, at the front.
+        """
+        ...
+
+    async def append_many(self, appends: Sequence[Append], now_ms: int) -> Sequence[HoldAnswer]:
+        """Append frozen frames to the logs, one pipeline, one answer each in order.
+
+        Repeating an append whose bytes are already in the log answers Held.
+        """
+        ...
+
+    async def renew_many(self, claims: Sequence[ClaimRef], now_ms: int) -> Sequence[HoldAnswer]:
+        """Extend the leases, one pipeline, one answer each. Followers of dead owners are left out and removed."""
+        ...
+
+    async def finish(
+        self,
+        append: Append,
+        *,
+        status: EndStatus,
+        history: bytes | None,
+        now_ms: int,
+    ) -> FinishAnswer:
+        """Append the last frames (the final one is terminal), end the turn and pop the next head, in one step.
+
+        `history` replaces the session's cached window when given; None leaves it as it is.
+        """
+        ...
+
+    async def end_unclaimed(
+        self, turn: TurnRef, *, status: EndStatus, outcome: bytes, now_ms: int
+    ) -> EndAnswer:
+        """End a turn that was never claimed, with `outcome` as its terminal frame, and pop the next head."""
+        ...
+
+
+class TurnFollowers(Protocol):
+    """Who reads a turn, and what they missed."""
+
+    async def follow(
+        self,
+        turn: TurnRef,
+        follower: Follower | None,
+        *,
+        attempt: int | None,
+        after_seq: int,
+        now_ms: int,
+    ) -> FollowAnswer:
+        """Add the follower (a sixth replaces the oldest), then read the log after (`attempt`, `after_seq`).
+
+        A missing or different `attempt` reads the current attempt from seq 0. `follower` None only reads.
+        """
+        ...
+
+    async def unfollow(self, turns: Sequence[TurnRef], follower: Follower, now_ms: int) -> None:
+        """Remove exactly this follower (compare-and-delete) from the turns, in one pipeline."""
+        ...
+
+
+class ConnectionRegistry(Protocol):
+    """Which process holds a connection. Entries of an owner without a lease count as gone."""
+
+    async def register(self, session: SessionRef, follower: Follower) -> None:
+        """Remember the connection; also renews the owner's lease."""
+        ...
+
+    async def unregister(self, follower: Follower) -> None:
+        """Forget the connection if it is still this owner's."""
+        ...
+
+    async def lookup(self, connection_id: ConnectionId) -> Follower | None:
+        """The live entry of a connection, None when gone."""
+        ...
+
+    async def renew_owner(self, owner: OwnerId) -> None:
+        """Extend the lease of this process's connections."""
+        ...
+
+
+class TurnStore(Protocol):
+    """Ended turns, question and answer in one item. Reads are consistent."""
+
+    async def put(self, turn: StoredTurn) -> StoredTurn | None:
+        """Store on condition: absent, or of a lower attempt. None = stored (our own earlier write included).
+
+        Returns the item that won otherwise. Raises ItemTooLarge, nothing stored.
+        """
+        ...
+
+    async def get(self, turn: TurnRef) -> StoredTurn | None:
+        """One stored turn or marker, None when absent or past its time to live."""
+        ...
+
+    async def newest(
+        self, session: SessionRef, *, limit: int, before: TurnId | None = None
+    ) -> StoredPage:
+        """Up to `limit` turns, newest first, markers left out, every page followed."""
+        ...
+
+
+class TurnQueue(Protocol):
+    """The queues of work."""
+
+    async def send(self, queue: QueueName, request: TurnRequest, *, delay_s: int = 0) -> None:
+        """Enqueue; at-least-once. `delay_s` 0..900."""
+        ...
+
+
+class DeadLetterQueue(Protocol):
+    """Where turns that used up their chances are kept as evidence."""
+
+    async def send(self, queue: QueueName, letter: DeadLetter) -> None:
+        """Keep the letter in the dead-letter queue of `queue`; repeats are recognised by turn id."""
+        ...
+
+
+class TurnIntake(Protocol):
+    """The orchestrators' door: `POST /turns`."""
+
+    async def submit(self, request: TurnRequest) -> IntakeDecision:
+        """Hand over a head turn, at most 0.5 s. Raises DependencyUnavailable when nobody took it."""
+        ...
+
+
+class TurnDispatcher(Protocol):
+    """Where the finisher of a turn sends its session's next head."""
+
+    async def dispatch(self, request: TurnRequest) -> None:
+        """Give a head turn to a worker. Failure is logged, not raised: the sweeper is the backstop."""
+        ...
+
+
+class PushStatus(IntEnum):
+    """The Management API's answer for one connection."""
+
+    SENT = 200
+    GONE = 410
+    TOO_LARGE = 413
+    THROTTLED = 429
+
+
+class PushFrame(msgspec.Struct, frozen=True):
+    """Bytes for one connection, forwarded as one text frame."""
+
+    connection_id: ConnectionId
+    data: bytes
+
+
+class FramePush(Protocol):
+    """The Management API's contract: push frames to sockets that another process holds."""
+
+    async def push(self, endpoint: str, frames: Sequence[PushFrame]) -> Sequence[PushStatus]:
+        """Post frames to one endpoint, in order, one status each.
+
+        Raises DependencyUnavailable when the request as a whole failed (resend; clients drop repeats) and
+        ConfigurationError when the endpoint refuses our credential.
+        """
+        ...
+
+
+class ChatModel(Protocol):
+    """A language model that streams."""
+
+    def stream(
+        self, prompt: Prompt
+    ) -> AbstractAsyncContextManager[AsyncIterator[Sequence[ModelEvent]]]:
+        """Open one call, no retries. Each item is what one network read brought.
+
+        Leaving the context closes the provider's connection at once, cancelled or not. Raises the ModelX errors
+        of shared/errors.py; a stream that ends without ModelStopped raises ModelDisconnected.
+        """
+        ...
+
+
+class IntentClassifier(Protocol):
+    """What the user wants."""
+
+    async def classify(self, text: str) -> Intent:
+        """A label with its confidence 0..1, before any floor."""
+        ...
+
+
+class Retriever(Protocol):
+    """Passages of the knowledge index."""
+
+    async def search(self, text: str, limit: int) -> Sequence[Passage]:
+        """The best passages, best first."""
+        ...
+
+
+class LoadBoard(Protocol):
+    """Counters that every process publishes and reads."""
+
+    async def publish(self, sample: LoadSample) -> None:
+        """Replace this worker's sample; it is forgotten after a few seconds of silence."""
+        ...
+
+    async def read(self) -> FleetLoad:
+        """All live samples and the burst queue's own counters."""
+        ...
