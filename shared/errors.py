@@ -11,7 +11,9 @@ ChatError
 │   ├── MalformedMessage       bytes that are not one of our messages; keeps the raw data
 │   ├── UnsupportedTurn        a schema or feature that this version does not know
 │   ├── ItemTooLarge           a stored turn above the store's item limit
-│   └── ModelRejected          the provider called the request invalid
+│   ├── ModelRejected          the provider called the request invalid
+│   ├── MalformedDocument      a knowledge document that cannot be read; names it and the line
+│   └── IncompatibleIndex      an index artefact of another schema or embedding, or damaged
 ├── GuardrailBlocked           answer politely, count, ack
 ├── ConnectionGone             stop pushing to it, remove the follower
 ├── StaleTurn                  ack and count
@@ -94,6 +96,20 @@ class ModelRejected(PermanentError):
     """The provider called our request invalid; sending it again cannot help."""
 
     code = "model_rejected"
+
+
+class MalformedDocument(PermanentError):
+    """A knowledge document that cannot be read; `line` counts from 1, 0 = the document as a whole."""
+
+    def __init__(self, document: str, line: int, reason: str) -> None:
+        super().__init__(f"{document}, line {line}: {reason}" if line else f"{document}: {reason}")
+        self.document = document
+        self.line = line
+        self.reason = reason
+
+
+class IncompatibleIndex(PermanentError):
+    """An index artefact of another schema or embedding, or damaged; the one in use stays."""
 
 
 class GuardrailBlocked(ChatError):

@@ -1,0 +1,77 @@
+"""What the assistant knows: documents, the passages cut from them, and what a user wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+DocumentKind = Literal["series", "policy"]
+GENERAL_INTENT: Final = "general"
+"""The label of a message that no intent claims with enough confidence."""
+INTENT_LABELS: Final = (
+    "recommendation",
+    "product_question",
+    "order_status",
+    "returns",
+    "shipping",
+    "promotion",
+    "chit_chat",
+    "human",
+    "out_of_scope",
+)
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of the corpus. `facts` keeps the other front matter values; `id` is unique in the corpus."""
+
+    id: str
+    title: str
+    kind: DocumentKind
+    facts: Mapping[str, tuple[str, ...]]
+    body: str
+
+
+class PassageEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """A passage as the index holds it. A question that says one of `names` means this passage's document."""
+
+    id: str
+    source_id: str
+    title: str
+    text: str
+    kind: DocumentKind
+    names: tuple[str, ...] = ()
+
+
+class Passage(msgspec.Struct, frozen=True):
+    """A passage found for a question. `source_id` is its document's id; a higher `score` is nearer."""
+
+    id: str
+    title: str
+    text: str
+    score: float
+    source_id: str
+
+
+class Intent(msgspec.Struct, frozen=True):
+    """What the user wants, one of INTENT_LABELS or `general`; `confidence` 0..1."""
+
+    label: str
+    confidence: float
+
+
+class LabelledText(msgspec.Struct, frozen=True):
+    """An example message with the intent that a person gave it."""
+
+    text: str
+    label: str
+
+
+class AssistantProfile(msgspec.Struct, frozen=True):
+    """How the assistant introduces itself on the page."""
+
+    name: str
+    tagline: str
+    greeting: str
+    suggestions: tuple[str, ...]
