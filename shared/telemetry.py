@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TextIO
 
 import msgspec
@@ -22,7 +22,10 @@ from shared.clock import Clock
 FieldValue = str | int | float | bool | None
 _FIELD_LIMIT_CHARACTERS = 2_000
 
-_context: ContextVar[Mapping[str, FieldValue]] = ContextVar("burstchat_log_context", default={})
+_NO_IDS: Mapping[str, FieldValue] = MappingProxyType({})
+_context: ContextVar[Mapping[str, FieldValue]] = ContextVar(
+    "burstchat_log_context", default=_NO_IDS
+)
 _encoder = msgspec.json.Encoder()
 
 
