@@ -1,0 +1,45 @@
+# The one door. `make` alone prints the verbs.
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -q
+.DEFAULT_GOAL := help
+.PHONY: help run check test package burst loadtest-ui docs lock clean set-up set-up-dev
+
+help: ## print the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+set-up:
+	@$(PYTHON) infra/set_up.py local
+
+set-up-dev:
+	@$(PYTHON) infra/set_up.py dev
+
+run: set-up ## start the whole stack here and chat in the browser; Ctrl-C stops it
+	@exec $(BIN)/burstchat run
+
+check: set-up-dev ## fast gate: format, lint, types, imports, templates, unit tests (under a minute)
+	@$(BIN)/python -m infra.check
+
+test: set-up-dev ## everything, on a bare machine too (under twelve minutes)
+	@$(PYTHON) infra/set_up.py chromium
+	@$(BIN)/python -m infra.check
+	$(PYTEST) tests/contract tests/integration tests/infra
+	$(PYTEST) tests/e2e tests/browser
+
+package: set-up ## build the Lambda bundles and print their sizes
+	@$(BIN)/python -m infra.package
+
+burst: set-up-dev ## ten times the traffic within ten seconds; prints who answered what
+	@$(BIN)/python -m loadtest.burst
+
+loadtest-ui: set-up-dev ## Locust's page against the running stack
+	@$(BIN)/python -m loadtest.page
+
+docs: set-up-dev ## write the generated pages (docs/settings.md)
+	@$(BIN)/python -m ops.settings_page > docs/settings.md
+
+lock: set-up-dev ## pin pyproject.toml's groups into requirements/
+	@sh infra/lock.sh
+
+clean: ## remove everything that the other verbs made
+	@rm -rf .venv .venv-emulator build var .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

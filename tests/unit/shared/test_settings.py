@@ -1,0 +1,91 @@
+"""Settings are typed, validated together, and every fault names its variable."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.errors import ConfigurationError
+from shared.settings import load_settings, unknown_variables
+
+GATEWAY = {
+    "BURSTCHAT_REDIS_URL": "redis://localhost:1/0",
+    "BURSTCHAT_BURST_QUEUE_URL": "http://localhost/q",
+    "BURSTCHAT_TURNS_TABLE": "turns",
+    "BURSTCHAT_PUSH_ACCESS_KEY_ID": "k",
+    "BURSTCHAT_PUSH_SECRET_ACCESS_KEY": "s",
+    "BURSTCHAT_INTAKE_URLS": "http://a:1, http://b:2",
+    "BURSTCHAT_JWT_SECRET": "x" * 32,
+}
+
+
+def test_load_settings_reads_types_units_and_lists() -> None:
+    settings = load_settings(
+        "gateway",
+        GATEWAY | {"BURSTCHAT_READER_GRACE_MS": "2500", "BURSTCHAT_CPU_HIGH_SHARE": "0.9"},
+    )
+    assert settings.turn.reader_grace_ms == 2500
+    assert settings.orchestrator.cpu_high_share == 0.9
+    assert settings.gateway.intake_urls == ("http://a:1", "http://b:2")
+
+
+def test_load_settings_names_every_missing_setting_at_once() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings("gateway", {})
+    for name in GATEWAY:
+        if name != "BURSTCHAT_JWT_SECRET":
+            assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"BURSTCHAT_STALE_AFTER_MS": "soon"}, ["BURSTCHAT_STALE_AFTER_MS"]),
+        ({"BURSTCHAT_STALE_AFTER_MS": "-1"}, ["BURSTCHAT_STALE_AFTER_MS"]),
+        ({"BURSTCHAT_AUTH_MODE": "none"}, ["BURSTCHAT_AUTH_MODE", "dev, jwt"]),
+        (
+            {"BURSTCHAT_STALE_AFTER_MS": "60000"},
+            ["BURSTCHAT_STALE_AFTER_MS", "BURSTCHAT_FIRST_TEXT_LIMIT_MS"],
+        ),
+        (
+            {"BURSTCHAT_RENEW_INTERVAL_MS": "2000"},
+            ["BURSTCHAT_RENEW_INTERVAL_MS", "BURSTCHAT_LEASE_MS"],
+        ),
+        ({"BURSTCHAT_JWT_SECRET": "short"}, ["BURSTCHAT_JWT_SECRET"]),
+        (
+            {"BURSTCHAT_AUTH_MODE": "dev", "BURSTCHAT_ENVIRONMENT": "production"},
+            ["BURSTCHAT_AUTH_MODE", "BURSTCHAT_ENVIRONMENT"],
+        ),
+    ],
+)
+def test_load_settings_refuses_and_names_the_settings_at_fault(
+    changes: dict[str, str], named: list[str]
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings("gateway", GATEWAY | changes)
+    for name in named:
+        assert name in str(caught.value)
+
+
+def test_renewal_follows_the_lease_when_not_set() -> None:
+    assert (
+        load_settings("gateway", GATEWAY | {"BURSTCHAT_LEASE_MS": "900"}).renew_interval_ms == 300
+    )
+
+
+def test_worker_needs_a_key_or_another_model_address() -> None:
+    with pytest.raises(ConfigurationError, match="ANTHROPIC_API_KEY"):
+        load_settings(
+            "orchestrator",
+            GATEWAY
+            | {
+                "BURSTCHAT_RETRY_QUEUE_URL": "q",
+                "BURSTCHAT_BURST_DLQ_URL": "q",
+                "BURSTCHAT_KNOWLEDGE_BUCKET": "b",
+            },
+        )
+
+
+def test_unknown_variables_are_named_with_the_nearest_setting() -> None:
+    assert unknown_variables({"BURSTCHAT_STAL_AFTER_MS": "1", "HOME": "x"}) == {
+        "BURSTCHAT_STAL_AFTER_MS": "BURSTCHAT_STALE_AFTER_MS"
+    }
