@@ -25,10 +25,9 @@ HOST = "10.0.0.7:8081"
 
 
 @pytest.fixture
-def frozen_botocore(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def frozen_botocore(monkeypatch: pytest.MonkeyPatch) -> None:
     at = datetime.datetime.fromtimestamp(AT_MS // 1000, tz=datetime.UTC).replace(tzinfo=None)
     monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda: at)
-    yield
 
 
 def botocore_signature(
