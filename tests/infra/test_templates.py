@@ -1,0 +1,253 @@
+"""The rules between queues, functions and turn limits that no linter knows."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from cfnlint.decode import cfn_yaml
+
+from shared.settings import Settings, variable_name
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = {path.stem: path for path in sorted((ROOT / "infra/templates").glob("*.yaml"))}
+PARAMETER_FILES = {path.stem: path for path in sorted((ROOT / "infra/parameters").glob("*.json"))}
+QUEUES = ("Burst", "Retry", "Deferred", "Background")
+TRIGGERED = ("Burst", "Retry")
+QUEUE_RUNNER_EXTENSION_S = 40
+# The one setting whose default differs by where it runs.
+PER_DEPLOYMENT = {"environment"}
+
+
+def template(name):
+    return cfn_yaml.load(str(TEMPLATES[name]))
+
+
+def default(name, parameter, environment=None):
+    chosen = {}
+    if environment:
+        chosen = json.loads(PARAMETER_FILES[environment].read_text())[name]
+    return int(chosen.get(parameter, template(name)["Parameters"][parameter]["Default"]))
+
+
+def resources(name, kind):
+    return {k: v for k, v in template(name)["Resources"].items() if v["Type"] == kind}
+
+
+def settings_by_name():
+    return {
+        setting.name: setting for group in fields(Settings) for setting in fields(group.default)
+    }
+
+
+def snake(camel):
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", camel).lower()
+
+
+def references(node):
+    """Every parameter name that a template part refers to."""
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key == "Ref":
+                yield value
+            elif key == "Fn::Sub":
+                text = value[0] if isinstance(value, list) else value
+                yield from re.findall(r"\$\{([A-Za-z0-9]+)\}", text)
+            yield from references(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from references(value)
+
+
+def numbers(node):
+    if isinstance(node, dict):
+        for key, value in node.items():
+            if key not in ("Version", "AWSTemplateFormatVersion"):
+                yield from numbers(value)
+    elif isinstance(node, list):
+        for value in node:
+            yield from numbers(value)
+    elif isinstance(node, int) and not isinstance(node, bool):
+        yield int(node)
+
+
+def test_the_linter_has_nothing_to_say():
+    result = subprocess.run(
+        [Path(sys.executable).with_name("cfn-lint"), *map(str, TEMPLATES.values())],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.stdout, result.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_every_parameter_is_used(name):
+    body = template(name)
+    used = set(references({k: body.get(k, {}) for k in ("Resources", "Conditions", "Outputs")}))
+    assert set(body["Parameters"]) <= used
+
+
+@pytest.mark.parametrize("name", ["data", "functions", "schedules"])
+def test_every_number_is_a_parameter(name):
+    assert list(numbers(template(name)["Resources"])) == []
+
+
+@pytest.mark.parametrize("environment", PARAMETER_FILES)
+def test_parameter_files_name_only_parameters_that_exist(environment):
+    chosen = json.loads(PARAMETER_FILES[environment].read_text())
+    assert set(chosen) == set(TEMPLATES)
+    for name, values in chosen.items():
+        assert set(values) <= set(template(name)["Parameters"])
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_parameter_named_like_a_setting_has_its_default(name):
+    settings = settings_by_name()
+    for parameter, shape in template(name)["Parameters"].items():
+        setting = settings.get(snake(parameter))
+        if setting is not None and setting.name not in PER_DEPLOYMENT:
+            expected = str(setting.default)
+            assert (parameter, str(shape["Default"])) == (parameter, expected)
+
+
+@pytest.mark.parametrize("function", ["BurstWorker", "KnowledgeRefresh"])
+def test_every_function_variable_is_a_setting(function):
+    known = {variable_name(setting) for setting in settings_by_name().values()}
+    body = template("functions")["Resources"][function]["Properties"]
+    assert set(body["Environment"]["Variables"]) <= known
+
+
+def test_the_worker_gets_every_setting_that_it_requires():
+    body = template("functions")["Resources"]["BurstWorker"]["Properties"]
+    given = set(body["Environment"]["Variables"])
+    for setting in settings_by_name().values():
+        if "burst_worker" in setting.metadata["required_by"]:
+            assert variable_name(setting) in given
+
+
+def test_the_workers_environment_fits_the_limit_of_4_kib():
+    variables = template("functions")["Resources"]["BurstWorker"]["Properties"]["Environment"]
+    size = 0
+    for name in variables["Variables"]:
+        longest_value = 120 if name.endswith(("URL", "KEY", "BUCKET")) else 24
+        size += len(name) + (longest_value if not name.endswith("_MS") else 8)
+    assert size < 4_096
+
+
+@pytest.mark.parametrize("environment", PARAMETER_FILES)
+class TestEachEnvironment:
+    @pytest.mark.parametrize("queue", TRIGGERED)
+    def test_visibility_is_six_function_timeouts(self, environment, queue):
+        timeout_s = default("functions", "BurstWorkerTimeoutS", environment)
+        assert default("queues", f"{queue}VisibilityS", environment) >= 6 * timeout_s
+
+    @pytest.mark.parametrize("queue", ["Deferred", "Background"])
+    def test_visibility_is_two_extension_intervals(self, environment, queue):
+        visibility_s = default("queues", f"{queue}VisibilityS", environment)
+        assert visibility_s >= 2 * QUEUE_RUNNER_EXTENSION_S
+
+    @pytest.mark.parametrize("queue", QUEUES)
+    def test_a_failing_message_reaches_the_dead_letter_queue_before_it_expires(
+        self, environment, queue
+    ):
+        receives = default("queues", "MaxReceiveCount", environment)
+        visibility_s = default("queues", f"{queue}VisibilityS", environment)
+        retention_s = default("queues", f"{queue}RetentionS", environment)
+        assert retention_s > receives * visibility_s
+        assert default("queues", "DlqRetentionS", environment) > retention_s
+
+    def test_receives_outnumber_attempts(self, environment):
+        receives = default("queues", "MaxReceiveCount", environment)
+        assert receives > Settings().turn.attempts_per_turn
+        assert receives >= 3
+
+    def test_reserved_concurrency_covers_both_triggers(self, environment):
+        reserved = default("functions", "BurstWorkerReservedConcurrency", environment)
+        wanted = default("functions", "BurstMaximumConcurrency", environment) + default(
+            "functions", "RetryMaximumConcurrency", environment
+        )
+        assert reserved == 0 or reserved >= wanted
+
+    def test_turn_limits_and_timeouts_nest(self, environment):
+        stale_ms = default("functions", "StaleAfterMs", environment)
+        first_text_ms = default("functions", "FirstTextLimitMs", environment)
+        generation_ms = default("functions", "GenerationLimitMs", environment)
+        timeout_ms = 1_000 * default("functions", "BurstWorkerTimeoutS", environment)
+        outcome_kept_ms = default("functions", "OutcomeKeptMs", environment)
+        receives = default("queues", "MaxReceiveCount", environment)
+        assert stale_ms < first_text_ms < timeout_ms
+        assert generation_ms < timeout_ms
+        for queue in QUEUES:
+            visibility_s = default("queues", f"{queue}VisibilityS", environment)
+            assert outcome_kept_ms > receives * visibility_s * 1_000
+
+
+def test_production_capacity_is_what_admission_counts_on():
+    concurrency = default("functions", "BurstMaximumConcurrency", "production")
+    batch = default("functions", "BurstBatchSize", "production")
+    assert concurrency * batch == Settings().orchestrator.burst_capacity_turns
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_every_queue_has_a_dead_letter_queue_of_its_own_and_the_same_type(queue):
+    queues = resources("queues", "AWS::SQS::Queue")
+    source, dead = queues[f"{queue}Queue"]["Properties"], queues[f"{queue}Dlq"]["Properties"]
+    target = source["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"]
+    assert list(target) == [f"{queue}Dlq", "Arn"]
+    assert source.get("FifoQueue") == dead.get("FifoQueue") is None
+    assert source["SqsManagedSseEnabled"] is dead["SqsManagedSseEnabled"] is True
+
+
+@pytest.mark.parametrize("queue", TRIGGERED)
+def test_triggers_report_single_failures_and_call_the_alias(queue):
+    trigger = template("functions")["Resources"][f"{queue}Trigger"]["Properties"]
+    assert trigger["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert trigger["FunctionName"] == {"Ref": "BurstWorkerLive"}
+
+
+def test_the_alias_names_a_snapstart_version():
+    body = template("functions")["Resources"]
+    assert body["BurstWorker"]["Properties"]["SnapStart"] == {"ApplyOn": "PublishedVersions"}
+    assert body["BurstWorkerLive"]["Properties"]["Name"] == "live"
+    assert list(body["BurstWorkerLive"]["Properties"]["FunctionVersion"]["Fn::GetAtt"]) == [
+        "BurstWorkerVersion",
+        "Version",
+    ]
+
+
+@pytest.mark.parametrize("table", ["TurnsTable", "DeadTurnsTable"])
+def test_tables_are_on_demand_with_the_documented_keys_and_ttl(table):
+    body = template("data")["Resources"][table]["Properties"]
+    assert [key["AttributeName"] for key in body["KeySchema"]] == ["pk", "sk"]
+    assert body["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert body["BillingMode"] == "PAY_PER_REQUEST"
+
+
+def test_every_alarm_names_a_runbook_that_exists():
+    for name in TEMPLATES:
+        for alarm in resources(name, "AWS::CloudWatch::Alarm").values():
+            found = re.search(r"docs/runbooks/\S+\.md", alarm["Properties"]["AlarmDescription"])
+            assert found
+            assert (ROOT / found.group()).is_file()
+
+
+def test_roles_name_their_resources():
+    for role in resources("functions", "AWS::IAM::Role").values():
+        for policy in role["Properties"]["Policies"]:
+            for statement in policy["PolicyDocument"]["Statement"]:
+                spoken = json.dumps(statement)
+                assert '"Resource": "*"' not in spoken
+                assert not re.search(r'"[a-z0-9]+:\*"', spoken)
+
+
+def test_imports_are_exported_by_the_stacks_deployed_before():
+    exported = set()
+    for name in ("data", "queues", "functions", "schedules"):
+        body = template(name)
+        imported = set(re.findall(r"ImportValue.{0,30}?\$\{Deployment\}-(\w+)", json.dumps(body)))
+        assert imported <= exported
+        exported |= set(body.get("Outputs", {}))
