@@ -1,0 +1,128 @@
+"""Everything one process needs to run turns, wired: the composition root gives ports and limits, no more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shared.clock import Clock, Randomness
+from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
+from shared.ports import (
+    ChatModel,
+    DeadLetterQueue,
+    FramePush,
+    IntentClassifier,
+    Retriever,
+    TurnClaims,
+    TurnDispatcher,
+    TurnFollowers,
+    TurnStore,
+)
+from shared.telemetry import Metrics
+from shared.turn.claim_keeper import ClaimKeeper
+from shared.turn.claimant import Claimant
+from shared.turn.evidence import Evidence
+from shared.turn.flusher import Flusher
+from shared.turn.generation import Generation
+from shared.turn.live_turns import LiveTurns
+from shared.turn.memory import Memory
+from shared.turn.pipeline import TurnPipeline
+from shared.turn.preparation import Preparation
+from shared.turn.pusher import Pusher
+from shared.turn.settlement import Settlement
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnPorts:
+    """What running turns needs from outside."""
+
+    claims: TurnClaims
+    followers: TurnFollowers
+    store: TurnStore
+    push: FramePush
+    model: ChatModel
+    classifier: IntentClassifier
+    retriever: Retriever
+    dispatcher: TurnDispatcher
+    dead_letters: DeadLetterQueue
+
+
+class TurnEngine:
+    """One per process. `pipeline` may be used once `run` is running; leave `run` running until the last turn ended.
+
+    `plan` is read once per turn, so that model and sizes follow the load level. `worker` names this process in
+    claims and dead letters.
+    """
+
+    def __init__(
+        self,
+        ports: TurnPorts,
+        *,
+        system_prompt: str,
+        plan: Callable[[], AnswerPlan],
+        worker: str,
+        clock: Clock,
+        randomness: Randomness,
+        metrics: Metrics,
+        limits: TurnLimits,
+        flush: FlushLimits,
+        pushes: PushLimits,
+    ) -> None:
+        live = LiveTurns()
+        claimant = Claimant(
+            ports.claims, clock, randomness, worker=worker, grace_ms=limits.reader_grace_ms
+        )
+        self.pusher = Pusher(ports.push, clock, randomness, pushes)
+        self.flusher = Flusher(
+            ports.claims, ports.followers, self.pusher, claimant, live, clock, flush
+        )
+        self.keeper = ClaimKeeper(
+            ports.claims,
+            live,
+            clock,
+            interval_ms=limits.renew_interval_ms,
+            grace_ms=limits.reader_grace_ms,
+        )
+        evidence = Evidence(ports.dead_letters, clock, randomness, worker=worker)
+        self.pipeline = TurnPipeline(
+            claimant=claimant,
+            claims=ports.claims,
+            live=live,
+            pusher=self.pusher,
+            preparation=Preparation(
+                Memory(ports.store),
+                ports.classifier,
+                ports.retriever,
+                clock,
+                system_prompt=system_prompt,
+                limits=limits,
+            ),
+            generation=Generation(ports.model, clock, randomness, limits),
+            settlement=Settlement(
+                ports.claims,
+                ports.store,
+                ports.dispatcher,
+                self.flusher,
+                evidence,
+                clock,
+                randomness,
+                limits,
+            ),
+            store=ports.store,
+            plan=plan,
+            clock=clock,
+            randomness=randomness,
+            metrics=metrics,
+            limits=limits,
+        )
+
+    async def run(self) -> None:
+        """Flush and renew until cancelled; a crash of either stops both and is raised."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.flusher.run(), name="flusher")
+            tasks.create_task(self.keeper.run(), name="claim-keeper")
+
+    async def close(self) -> None:
+        """Wait for the pushes under way (bounded by their own deadlines), then drop what is left."""
+        await self.pusher.close()
