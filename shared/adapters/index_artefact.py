@@ -1,0 +1,176 @@
+"""The knowledge index as one file: everything that a worker needs to know, ready to be mapped into memory.
+
+Layout: 8 bytes magic, header length and CRC-32 of all that follows (both unsigned 32-bit little-endian), header as
+JSON, blanks up to a multiple of 64, then the arrays as little-endian float32, each beginning at a multiple of 64.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from shared.adapters.embedding import Vectors
+from shared.adapters.intent_training import IntentWeights
+from shared.contracts.knowledge import AssistantProfile, PassageEntry
+from shared.errors import DependencyUnavailable, IncompatibleIndex
+from shared.policy.names import is_telling, plain_name
+
+# Raise it whenever the layout, the cutting of passages or the intent features change: older artefacts are then
+# refused by new readers and rebuilt by the next refresh, though no document has changed.
+SCHEMA = 1
+_MAGIC = b"BCINDEX\n"
+_PREAMBLE = struct.Struct("<8sII")
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class KnowledgeIndex:
+    """A corpus made searchable. `fingerprints` tells the state of each file that it was built from."""
+
+    embedding: str
+    fingerprints: Mapping[str, str]
+    passages: tuple[PassageEntry, ...]
+    vectors: Vectors
+    intents: IntentWeights
+    prompt: str
+    assistant: AssistantProfile
+
+    @cached_property
+    def rows_by_name(self) -> Mapping[str, tuple[int, ...]]:
+        """Rows of the passages that a plain name means."""
+        rows: dict[str, list[int]] = {}
+        for row, entry in enumerate(self.passages):
+            for name in {plain_name(name) for name in entry.names}:
+                if is_telling(name):
+                    rows.setdefault(name, []).append(row)
+        return {name: tuple(found) for name, found in rows.items()}
+
+    @cached_property
+    def longest_name_words(self) -> int:
+        """Words of the longest name."""
+        return max((name.count(" ") + 1 for name in self.rows_by_name), default=0)
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True):
+    schema: int
+    embedding: str
+    fingerprints: dict[str, str]
+    passages: tuple[PassageEntry, ...]
+    labels: tuple[str, ...]
+    prompt: str
+    assistant: AssistantProfile
+    shapes: tuple[tuple[int, ...], ...]
+
+
+class _Identity(msgspec.Struct, frozen=True):
+    """The part of the header that every schema has, read first."""
+
+    schema: int
+    embedding: str
+
+
+def encode_index(index: KnowledgeIndex) -> bytes:
+    """The artefact's bytes; the same index gives the same bytes."""
+    arrays = (index.vectors, index.intents.weights, index.intents.bias)
+    header = msgspec.json.encode(
+        _Header(
+            schema=SCHEMA,
+            embedding=index.embedding,
+            fingerprints=dict(sorted(index.fingerprints.items())),
+            passages=index.passages,
+            labels=index.intents.labels,
+            prompt=index.prompt,
+            assistant=index.assistant,
+            shapes=tuple(array.shape for array in arrays),
+        )
+    )
+    parts = [header, b" " * _padding(_PREAMBLE.size + len(header))]
+    for array in arrays:
+        raw = np.ascontiguousarray(array, "<f4").tobytes()
+        parts += [raw, b"\0" * _padding(len(raw))]
+    body = b"".join(parts)
+    return _PREAMBLE.pack(_MAGIC, len(header), zlib.crc32(body)) + body
+
+
+def decode_index(raw: bytes | mmap.mmap, embedding: str) -> KnowledgeIndex:
+    """Read an artefact; the arrays are read-only views of `raw`, not copies.
+
+    Raises IncompatibleIndex for another schema, another embedding than `embedding`, or damage.
+    """
+    view = memoryview(raw)
+    if len(view) < _PREAMBLE.size:
+        raise IncompatibleIndex("the index artefact is shorter than its preamble")
+    magic, header_bytes, checksum = _PREAMBLE.unpack_from(view)
+    if magic != _MAGIC:
+        raise IncompatibleIndex("the file is not an index artefact")
+    body = view[_PREAMBLE.size :]
+    if zlib.crc32(body) != checksum:
+        raise IncompatibleIndex("the index artefact is damaged (checksum)")
+    header = _read_header(body[:header_bytes], embedding)
+    start = _PREAMBLE.size + header_bytes
+    try:
+        vectors, weights, bias = _arrays(view, start + _padding(start), header.shapes)
+    except ValueError as error:
+        raise IncompatibleIndex("the index artefact's arrays do not fit its header") from error
+    if len(vectors) != len(header.passages) or weights.shape[1] != len(header.labels):
+        raise IncompatibleIndex("the index artefact's arrays do not fit its passages and labels")
+    return KnowledgeIndex(
+        embedding=header.embedding,
+        fingerprints=header.fingerprints,
+        passages=header.passages,
+        vectors=vectors,
+        intents=IntentWeights(header.labels, weights, bias),
+        prompt=header.prompt,
+        assistant=header.assistant,
+    )
+
+
+def open_index_file(path: Path, embedding: str) -> KnowledgeIndex:
+    """Map an artefact on disk; processes on one host share its pages.
+
+    Replace the file by renaming over it, never in place. Raises IncompatibleIndex, or DependencyUnavailable when
+    the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except ValueError as error:
+        raise IncompatibleIndex(f"{path.name} is empty") from error
+    except OSError as error:
+        raise DependencyUnavailable(f"{path.name} cannot be read") from error
+    return decode_index(mapped, embedding)
+
+
+def _read_header(raw: memoryview, embedding: str) -> _Header:
+    try:
+        identity = msgspec.json.decode(raw, type=_Identity)
+        if identity.schema != SCHEMA:
+            raise IncompatibleIndex(f"the index has schema {identity.schema}, not {SCHEMA}")
+        if identity.embedding != embedding:
+            raise IncompatibleIndex(
+                f"the index is embedded by {identity.embedding}, not {embedding}"
+            )
+        return msgspec.json.decode(raw, type=_Header)
+    except msgspec.DecodeError as error:
+        raise IncompatibleIndex("the index artefact's header cannot be read") from error
+
+
+def _arrays(view: memoryview, start: int, shapes: tuple[tuple[int, ...], ...]) -> Iterator[Vectors]:
+    for shape in shapes:
+        size_bytes = 4 * int(np.prod(shape))
+        array = np.frombuffer(view[start : start + size_bytes], "<f4").reshape(shape)
+        array.flags.writeable = False
+        yield array
+        start += size_bytes + _padding(size_bytes)
+
+
+def _padding(size_bytes: int) -> int:
+    return -size_bytes % _ALIGNMENT

@@ -1,0 +1,167 @@
+"""The corpus as a whole: which files count, how they belong together, and how two states of it differ.
+
+`*.md` in any folder is a document, `intents/<label>.txt` holds one example message a line, `prompt.md` is the system
+prompt and `assistant.json` the profile. Other files (labelled questions for measuring, notes) are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from shared.contracts.knowledge import (
+    INTENT_LABELS,
+    AssistantProfile,
+    Document,
+    LabelledText,
+    PassageEntry,
+)
+from shared.errors import MalformedDocument
+from shared.policy.documents import cut_passages, parse_document
+
+PROMPT_NAME = "prompt.md"
+ASSISTANT_NAME = "assistant.json"
+_INTENTS_FOLDER = "intents/"
+_MIN_EXAMPLES = 5
+_MIN_LABELS = 2
+
+
+class Corpus(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that an index is built from."""
+
+    documents: tuple[Document, ...]
+    passages: tuple[PassageEntry, ...]
+    examples: tuple[LabelledText, ...]
+    prompt: str
+    assistant: AssistantProfile
+
+
+class CorpusChange(msgspec.Struct, frozen=True):
+    """Names of files that came, changed and went, each sorted."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """True when both states are the same."""
+        return not (self.added or self.changed or self.removed)
+
+
+class CorpusRefused(MalformedDocument):
+    """The corpus cannot be used; `faults` holds every fault found, this error says the first."""
+
+    def __init__(self, faults: tuple[MalformedDocument, ...]) -> None:
+        first = faults[0]
+        super().__init__(first.document, first.line, first.reason)
+        self.faults = faults
+
+
+def is_corpus_file(name: str) -> bool:
+    """True for a file (its path below the corpus folder) that an index is built from."""
+    if name.startswith(_INTENTS_FOLDER):
+        return name.endswith(".txt")
+    return name == ASSISTANT_NAME or (name.endswith(".md") and not name.endswith("README.md"))
+
+
+def compare(before: Mapping[str, str], after: Mapping[str, str]) -> CorpusChange:
+    """What changed between two states, each a fingerprint by file name."""
+    return CorpusChange(
+        added=tuple(sorted(after.keys() - before.keys())),
+        changed=tuple(
+            sorted(name for name in after.keys() & before.keys() if after[name] != before[name])
+        ),
+        removed=tuple(sorted(before.keys() - after.keys())),
+    )
+
+
+def read_corpus(files: Mapping[str, bytes]) -> Corpus:
+    """Read all files (path below the corpus folder → content), in the order of their names.
+
+    Raises CorpusRefused naming every fault: broken or repeated documents, an empty corpus, a missing prompt.
+    """
+    reader = _CorpusReader()
+    for name in sorted(filter(is_corpus_file, files)):
+        try:
+            reader.read(name, files[name])
+        except MalformedDocument as fault:
+            reader.faults.append(fault)
+    return reader.corpus()
+
+
+class _CorpusReader:
+    """Gathers files and faults; `corpus` judges the whole."""
+
+    def __init__(self) -> None:
+        self.faults: list[MalformedDocument] = []
+        self._documents: dict[str, Document] = {}
+        self._places: dict[str, str] = {}
+        self._examples: list[LabelledText] = []
+        self._prompt = ""
+        self._assistant: AssistantProfile | None = None
+
+    def read(self, name: str, content: bytes) -> None:
+        """Take one file in. Raises MalformedDocument."""
+        try:
+            text = content.decode()
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise MalformedDocument(name, line, "is not UTF-8") from error
+        if name == PROMPT_NAME:
+            self._prompt = text.strip()
+        elif name == ASSISTANT_NAME:
+            self._assistant = _profile(name, content)
+        elif name.startswith(_INTENTS_FOLDER):
+            self._examples.extend(_examples(name, text))
+        else:
+            self._add(name, parse_document(name, text))
+
+    def _add(self, name: str, document: Document) -> None:
+        if document.id in self._documents:
+            reason = f"the id `{document.id}` is taken by {self._places[document.id]}"
+            raise MalformedDocument(name, 0, reason)
+        self._documents[document.id] = document
+        self._places[document.id] = name
+
+    def corpus(self) -> Corpus:
+        """The whole. Raises CorpusRefused."""
+        faults = list(self.faults)
+        broken = {fault.document for fault in faults}
+        if not self._documents and not broken:
+            faults.append(MalformedDocument("corpus", 0, "holds no documents"))
+        if not self._prompt and PROMPT_NAME not in broken:
+            faults.append(MalformedDocument(PROMPT_NAME, 0, "is missing or empty"))
+        if self._assistant is None and ASSISTANT_NAME not in broken:
+            faults.append(MalformedDocument(ASSISTANT_NAME, 0, "is missing"))
+        if len({example.label for example in self._examples}) < _MIN_LABELS:
+            faults.append(MalformedDocument(_INTENTS_FOLDER, 0, "holds fewer than two intents"))
+        if faults or self._assistant is None:
+            raise CorpusRefused(tuple(faults))
+        documents = tuple(self._documents.values())
+        return Corpus(
+            documents=documents,
+            passages=tuple(entry for document in documents for entry in cut_passages(document)),
+            examples=tuple(self._examples),
+            prompt=self._prompt,
+            assistant=self._assistant,
+        )
+
+
+def _profile(name: str, content: bytes) -> AssistantProfile:
+    try:
+        return msgspec.json.decode(content, type=AssistantProfile)
+    except msgspec.DecodeError as error:
+        raise MalformedDocument(name, 0, str(error)) from error
+
+
+def _examples(name: str, text: str) -> list[LabelledText]:
+    label = name.removeprefix(_INTENTS_FOLDER).removesuffix(".txt")
+    if label not in INTENT_LABELS:
+        raise MalformedDocument(name, 0, f"`{label}` is not one of {', '.join(INTENT_LABELS)}")
+    lines = dict.fromkeys(line.strip() for line in text.splitlines())
+    examples = [LabelledText(text=line, label=label) for line in lines if line]
+    if len(examples) < _MIN_EXAMPLES:
+        raise MalformedDocument(name, 0, f"holds fewer than {_MIN_EXAMPLES} examples")
+    return examples

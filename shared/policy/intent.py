@@ -1,0 +1,40 @@
+"""When a guess about what the user wants is good enough to act on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shared.contracts.knowledge import GENERAL_INTENT, Intent
+
+
+class JudgedGuess(msgspec.Struct, frozen=True):
+    """A classifier's confidence on a message whose intent is known, and whether it was right."""
+
+    confidence: float
+    is_right: bool
+
+
+def apply_floor(intent: Intent, floor: float) -> Intent:
+    """The intent itself, or `general` with the same confidence when that is below `floor`."""
+    if intent.confidence < floor:
+        return Intent(GENERAL_INTENT, intent.confidence)
+    return intent
+
+
+def choose_floor(guesses: Sequence[JudgedGuess]) -> float:
+    """The floor that keeps the most right guesses over wrong ones; the lowest such, 0 without guesses.
+
+    A wrong intent leaves out sources that the answer needed, `general` only asks more of them than necessary; so a
+    wrong guess kept weighs as much as a right one lost.
+    """
+    best_floor, best_gain = 0.0, sum(1 if guess.is_right else -1 for guess in guesses)
+    gain = best_gain
+    ordered = sorted(guesses, key=lambda guess: guess.confidence)
+    for at, guess in enumerate(ordered):
+        gain -= 1 if guess.is_right else -1
+        following = ordered[at + 1].confidence if at + 1 < len(ordered) else 1.0
+        if gain > best_gain and following > guess.confidence:
+            best_floor, best_gain = (guess.confidence + following) / 2, gain
+    return best_floor
