@@ -122,9 +122,13 @@ class TurnClaims(Protocol):
         ...
 
     async def end_unclaimed(
-        self, turn: TurnRef, *, status: EndStatus, outcome: bytes, now_ms: int
+        self, turn: TurnRef, *, status: EndStatus, outcome: bytes, now_ms: int, attempt: int = 0
     ) -> EndAnswer:
-        """End a turn that was never claimed, with `outcome` as its terminal frame, and pop the next head."""
+        """End a turn that nobody holds, with `outcome` as its terminal frame, and pop the next head.
+
+        `attempt` is the attempt the caller saw: 0 = never claimed. A claimed turn is ended only when that is still
+        its attempt and the lease has lapsed; `outcome` then goes into its log at `last_seq + 1`.
+        """
         ...
 
 

@@ -1,0 +1,48 @@
+"""The in-memory twin of the connection registry."""
+
+from __future__ import annotations
+
+from shared.clock import Clock
+from shared.contracts.identifiers import ConnectionId, OwnerId, SessionRef
+from shared.contracts.ledger import Follower
+from shared.errors import DependencyUnavailable
+
+
+class FakeRegistry:
+    """ConnectionRegistry in memory. `unavailable` makes every call raise DependencyUnavailable."""
+
+    def __init__(self, clock: Clock, *, owner_lease_ms: int = 5_000) -> None:
+        self._clock = clock
+        self._owner_lease_ms = owner_lease_ms
+        self._entries: dict[ConnectionId, tuple[SessionRef, Follower]] = {}
+        self._leases: dict[OwnerId, int] = {}
+        self.unavailable = False
+
+    async def register(self, session: SessionRef, follower: Follower) -> None:
+        await self.renew_owner(follower.owner)
+        self._entries[follower.connection_id] = (session, follower)
+
+    async def unregister(self, follower: Follower) -> None:
+        self._ask()
+        entry = self._entries.get(follower.connection_id)
+        if entry is not None and entry[1].owner == follower.owner:
+            del self._entries[follower.connection_id]
+
+    async def lookup(self, connection_id: ConnectionId) -> Follower | None:
+        self._ask()
+        entry = self._entries.get(connection_id)
+        if entry is None or not self.is_alive(entry[1].owner):
+            return None
+        return entry[1]
+
+    async def renew_owner(self, owner: OwnerId) -> None:
+        self._ask()
+        self._leases[owner] = self._clock.now_ms() + self._owner_lease_ms
+
+    def is_alive(self, owner: OwnerId) -> bool:
+        """True while the owner's lease holds."""
+        return self._leases.get(owner, 0) > self._clock.now_ms()
+
+    def _ask(self) -> None:
+        if self.unavailable:
+            raise DependencyUnavailable("the fake registry was told to be away")
