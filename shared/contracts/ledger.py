@@ -23,7 +23,8 @@ class TurnState(msgspec.Struct, frozen=True, kw_only=True):
     """A turn as the ledger holds it. `outcome` is the terminal frame's bytes once ended.
 
     `last_seq` is -1 before the first frame of `attempt`. `lease_until_ms` is 0 without a claim.
-    `placed` is where the turn was last put, `placed_at_ms` when (0 = `mark_placed` was never called). `position` (1 = next) only while behind the head, else 0.
+    `placed` is where the turn was last put, `placed_at_ms` when (0 = `mark_placed` was never called).
+    `position` (1 = next) only while behind the head, else 0.
     """
 
     request: TurnRequest

@@ -150,9 +150,9 @@ class FakeLedger:
             return AlreadyAccepted(self._state(session, known))
         head = self._heal_head(session, request.accepted_at_ms)
         turn = _Turn(request)
-        if not turn.is_outside_queue and head is not None:
-            if self._interactive_waiting(session) >= self._waiting_limit:
-                return SessionBusy()
+        is_full = self._interactive_waiting(session) >= self._waiting_limit
+        if head is not None and is_full and not turn.is_outside_queue:
+            return SessionBusy()
         session.turns[request.turn_id] = turn
         session.messages[request.message_id] = request.turn_id
         turn.readerless_since_ms = request.accepted_at_ms
