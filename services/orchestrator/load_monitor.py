@@ -1,0 +1,107 @@
+"""Samples this task's load, publishes it, and keeps the fleet's for the intake."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from services.orchestrator.cpu_usage import CpuMeter
+from services.orchestrator.load_window import LagWindow, MeanTurn
+from shared.clock import Clock
+from shared.contracts.load import FleetLoad, LoadSample
+from shared.errors import DependencyUnavailable
+from shared.policy.admission import SlotCount, Strain, StrainLimits, next_strain
+from shared.ports import LoadBoard
+from shared.telemetry import Log, Metrics
+
+PROBE_INTERVAL_S = 0.05
+NO_LOAD = FleetLoad(samples=(), burst_waiting=0, burst_oldest_ms=0)
+
+_log = Log("load_monitor")
+
+
+class LoadMonitor:
+    """One sample per period. While the board cannot be asked the last reading of the fleet stands."""
+
+    name = "load_monitor"
+
+    def __init__(
+        self,
+        *,
+        worker: str,
+        board: LoadBoard,
+        count: Callable[[], SlotCount],
+        limits: StrainLimits,
+        cpu: CpuMeter,
+        sample_ms: int,
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._worker = worker
+        self._board = board
+        self._count = count
+        self._limits = limits
+        self._cpu = cpu
+        self._sample_s = sample_ms / 1000
+        self._clock = clock
+        self._metrics = metrics
+        self._lag = LagWindow()
+        self._mean_turn = MeanTurn()
+        self.strain: Strain = "none"
+        """What keeps this task from inline work, as of the last sample."""
+        self.fleet = NO_LOAD
+        """The fleet as last read."""
+        self.board_failed_since_s: float | None = None
+        """Since when (monotonic) the board cannot be asked; None = it answered last time."""
+
+    def turn_ended(self, duration_ms: float) -> None:
+        """Count one ended turn towards the mean."""
+        self._mean_turn.add(duration_ms)
+
+    async def run(self) -> None:
+        """Probe and publish until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._probe())
+            group.create_task(self._publish())
+
+    async def _probe(self) -> None:
+        while True:
+            before_s = self._clock.monotonic_s()
+            await self._clock.sleep(PROBE_INTERVAL_S)
+            late_s = self._clock.monotonic_s() - before_s - PROBE_INTERVAL_S
+            self._lag.add(late_s * 1000)
+
+    async def _publish(self) -> None:
+        while True:
+            await self.sample()
+            await self._clock.sleep(self._sample_s)
+
+    async def sample(self) -> None:
+        """Close the period: measure, decide the strain, publish, read the fleet. Never raises for the board."""
+        count = self._count()
+        sample = LoadSample(
+            worker=self._worker,
+            at_ms=self._clock.now_ms(),
+            slots=count.slots,
+            running=count.running,
+            lag_ms=round(self._lag.close(), 1),
+            cpu=round(self._cpu.share(), 3),
+            mean_turn_ms=round(self._mean_turn.value_ms, 1),
+        )
+        self._enter(next_strain(self.strain, sample.lag_ms, sample.cpu, self._limits), sample)
+        self._metrics.gauge("RunningTurns", sample.running)
+        self._metrics.gauge("RunningPerSlot", sample.running / max(1, sample.slots))
+        try:
+            await self._board.publish(sample)
+            self.fleet = await self._board.read()
+        except DependencyUnavailable as error:
+            if self.board_failed_since_s is None:
+                self.board_failed_since_s = self._clock.monotonic_s()
+                _log.warning("load.board_unavailable", error_type=type(error).__name__)
+        else:
+            self.board_failed_since_s = None
+
+    def _enter(self, strain: Strain, sample: LoadSample) -> None:
+        if strain != self.strain:
+            _log.info("load.strain", strain=strain, lag_ms=sample.lag_ms, cpu=sample.cpu)
+        self.strain = strain
