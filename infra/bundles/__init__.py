@@ -1,0 +1,1 @@
+"""How a function becomes a Lambda bundle: dependencies, pruning, sources, archive."""
