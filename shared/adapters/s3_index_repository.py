@@ -1,0 +1,35 @@
+"""The index in the bucket as its writer sees it: what it was built from, and how it is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from shared.adapters.embedding import Embedder
+from shared.adapters.index_artefact import decode_index, encode_index
+from shared.adapters.index_builder import build_index
+from shared.adapters.s3_artefacts import Artefact, S3Artefacts
+from shared.errors import IncompatibleIndex
+from shared.policy.corpus import Corpus
+
+
+class S3IndexRepository:
+    """Reads and replaces the index in use. Raises DependencyUnavailable when S3 fails."""
+
+    def __init__(self, artefacts: S3Artefacts, embedder: Embedder) -> None:
+        self._artefacts = artefacts
+        self._embedder = embedder
+
+    def fingerprints(self) -> Mapping[str, str] | None:
+        """The state of the corpus that the index in use was built from; None without an index of use to readers."""
+        found = self._artefacts.read_index(None)
+        if not isinstance(found, Artefact):
+            return None
+        try:
+            return decode_index(found.body, self._embedder.name).fingerprints
+        except IncompatibleIndex:
+            return None
+
+    def replace(self, corpus: Corpus, fingerprints: Mapping[str, str]) -> None:
+        """Build the index of a corpus and put it in use in one step. The old one stays when anything fails."""
+        index = build_index(corpus, fingerprints, self._embedder)
+        self._artefacts.replace_index(encode_index(index))
