@@ -1,0 +1,89 @@
+"""The one place that says what a failure of the Messages API means for the turn.
+
+The error's own type decides, because an error event in mid-stream comes under HTTP status 200; the status only where
+no type was given.
+"""
+
+from __future__ import annotations
+
+import anthropic
+import httpx2
+
+from shared.adapters.anthropic_events import StreamedError
+from shared.errors import (
+    ChatError,
+    ModelDisconnected,
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelRejected,
+    ModelTimeout,
+    TransientError,
+)
+from shared.policy.retry_after import retry_after_ms
+
+#: What a broken exchange may raise, whatever the transport: httpx2 and aiohttp errors, sockets, TLS, timers.
+#: aiohttp's errors are OSErrors or mapped to httpx2's by the SDK's transport.
+TRANSPORT_ERRORS = (
+    anthropic.APIConnectionError,
+    httpx2.HTTPError,
+    httpx2.StreamError,
+    OSError,
+    EOFError,
+)
+_MESSAGE_LIMIT = 300
+
+_BY_TYPE: dict[str, type[TransientError] | type[ModelRejected]] = {
+    "overloaded_error": ModelOverloaded,
+    "rate_limit_error": ModelRateLimited,
+    "api_error": ModelDisconnected,
+    "timeout_error": ModelTimeout,
+    "invalid_request_error": ModelRejected,
+    "authentication_error": ModelRejected,
+    "billing_error": ModelRejected,
+    "permission_error": ModelRejected,
+    "not_found_error": ModelRejected,
+    "request_too_large": ModelRejected,
+}
+_BY_STATUS: dict[int, type[TransientError] | type[ModelRejected]] = {
+    408: ModelTimeout,
+    409: ModelDisconnected,
+    425: ModelDisconnected,
+    429: ModelRateLimited,
+    503: ModelOverloaded,
+    504: ModelTimeout,
+    529: ModelOverloaded,
+}
+
+
+def classify(error: Exception, now_ms: int) -> ChatError | None:
+    """The error of shared/errors.py that the caller acts on, None for an exception that is nobody's: a bug.
+
+    `now_ms` epoch milliseconds, for a `retry-after` given as a date.
+    """
+    match error:
+        case ChatError():
+            return error
+        case StreamedError():
+            return _fault(200, error.type, str(error), None)
+        case anthropic.APIStatusError():
+            retry_after = retry_after_ms(error.response.headers.get("retry-after"), now_ms)
+            return _fault(error.status_code, error.type, error.api_message or "", retry_after)
+        case anthropic.APITimeoutError() | httpx2.TimeoutException() | TimeoutError():
+            return ModelTimeout(f"the model's provider: {type(error).__name__}")
+        case _ if isinstance(error, TRANSPORT_ERRORS):
+            return ModelDisconnected(f"the model's connection: {type(error).__name__}")
+        case anthropic.APIError():
+            return ModelDisconnected(f"the model's answer: {type(error).__name__}")
+        case _:
+            return None
+
+
+def _fault(status: int, type_: str | None, message: str, retry_after: int | None) -> ChatError:
+    kind = _BY_TYPE.get(type_ or "") or _BY_STATUS.get(status)
+    if kind is None:
+        kind = ModelRejected if 400 <= status < 500 else ModelDisconnected
+    text = f"the model's provider answered {status} {type_ or 'without a type'}: {message}"
+    text = text[:_MESSAGE_LIMIT]
+    if issubclass(kind, ModelRejected):
+        return kind(text)
+    return kind(text, retry_after_ms=retry_after)

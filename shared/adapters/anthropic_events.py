@@ -1,0 +1,198 @@
+"""The Messages API's event stream, decoded from bytes: a token costs one pass over its line, not an object tree."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.contracts.model import ModelAlive, ModelEvent, ModelStopped, TextDelta
+from shared.contracts.server_frames import Usage
+from shared.errors import ModelDisconnected
+
+#: An event above this is no event of this API; the text of one token is a few bytes.
+EVENT_LIMIT_BYTES = 1_048_576
+
+_ALIVE = ModelAlive()
+
+
+class _Delta(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    stop_reason: str | None = None
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class _Message(msgspec.Struct):
+    usage: _Usage | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    delta: _Delta | None = None
+    message: _Message | None = None
+    usage: _Usage | None = None
+    content_block: _Delta | None = None
+
+
+class _Kind(msgspec.Struct):
+    type: str
+
+
+class _ErrorBody(msgspec.Struct):
+    type: str = ""
+    message: str = ""
+
+
+class _ErrorEvent(msgspec.Struct):
+    error: _ErrorBody
+
+
+_KNOWN = frozenset(
+    {
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "error",
+    }
+)
+_decode_event = msgspec.json.Decoder(_Event).decode
+_decode_kind = msgspec.json.Decoder(_Kind).decode
+_decode_error = msgspec.json.Decoder(_ErrorEvent).decode
+
+
+class StreamedError(Exception):
+    """The stream carried an `error` event: it fails although its HTTP status was 200."""
+
+    def __init__(self, type_: str, message: str) -> None:
+        super().__init__(message)
+        self.type = type_
+
+
+class EventDecoder:
+    """Bytes of one response in, events out, however the network cut them.
+
+    After ModelStopped nothing more is produced. Event and delta types that this version does not know are signs of
+    life. `input_tokens` counts the whole prompt, the cached part included.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""  # an unfinished line
+        self._data: bytes | None = None  # the event's data, until its blank line
+        self._input_tokens = 0
+        self._output_tokens = 0
+        self._stop_reason: str | None = None
+        self.is_stopped = False
+
+    def feed(self, chunk: bytes) -> list[ModelEvent]:
+        """The events that `chunk` completes.
+
+        Raises StreamedError for an `error` event and ModelDisconnected for bytes that are no event stream; events
+        before it in the same chunk are lost with it only when they carry no text.
+        """
+        lines = (self._rest + chunk if self._rest else chunk).split(b"\n")
+        self._rest = lines.pop()
+        if len(self._rest) > EVENT_LIMIT_BYTES:
+            raise ModelDisconnected("the model's stream is no event stream")
+        events: list[ModelEvent] = []
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._data = line[5:] if self._data is None else self._data + b"\n" + line[5:]
+            elif line in {b"", b"\r"} and self._data is not None:
+                data, self._data = self._data, None
+                try:
+                    event = self._event(data)
+                except StreamedError:
+                    if not any(type(earlier) is TextDelta for earlier in events):
+                        raise
+                    # The text came first and is delivered first; the next call brings the error.
+                    self._rest = b"data:" + data + b"\n\n" + self._rest
+                    return events
+                if not self.is_stopped or type(event) is ModelStopped:
+                    events.append(event)
+        return events
+
+    def end(self) -> ModelStopped:
+        """The stream ended without `message_stop`: the stop if its reason was known already.
+
+        Raises ModelDisconnected otherwise.
+        """
+        if self._stop_reason is None:
+            raise ModelDisconnected("the model's stream ended without a stop reason")
+        return self._stop(self._stop_reason)
+
+    def _event(self, data: bytes) -> ModelEvent:
+        try:
+            event = _decode_event(data)
+        except msgspec.ValidationError as error:
+            return self._unknown(data, error)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ModelDisconnected("the model's stream carries data that is no JSON") from error
+        if event.type == "content_block_delta":
+            delta = event.delta
+            if delta is not None and delta.type == "text_delta" and delta.text:
+                return TextDelta(delta.text)
+            return _ALIVE
+        return self._control(event, data)
+
+    def _control(self, event: _Event, data: bytes) -> ModelEvent:
+        match event.type:
+            case "message_start":
+                self._count(event.message.usage if event.message else None)
+            case "content_block_start":
+                block = event.content_block
+                if block is not None and block.type == "text" and block.text:
+                    return TextDelta(block.text)
+            case "message_delta":
+                self._count(event.usage)
+                if event.delta is not None and event.delta.stop_reason:
+                    self._stop_reason = event.delta.stop_reason
+            case "message_stop":
+                return self.end()
+            case "error":
+                raise _streamed_error(data)
+            case _:
+                pass
+        return _ALIVE
+
+    def _stop(self, reason: str) -> ModelStopped:
+        self.is_stopped = True
+        return ModelStopped(reason, Usage(self._input_tokens, self._output_tokens))
+
+    def _count(self, usage: _Usage | None) -> None:
+        if usage is None:
+            return
+        if usage.input_tokens is not None:
+            self._input_tokens = (
+                usage.input_tokens
+                + (usage.cache_creation_input_tokens or 0)
+                + (usage.cache_read_input_tokens or 0)
+            )
+        if usage.output_tokens is not None:
+            self._output_tokens = usage.output_tokens
+
+    def _unknown(self, data: bytes, error: msgspec.ValidationError) -> ModelEvent:
+        try:
+            kind = _decode_kind(data).type
+        except msgspec.ValidationError:
+            return _ALIVE
+        if kind == "error":
+            raise _streamed_error(data) from error
+        if kind in _KNOWN:
+            raise ModelDisconnected(f"the model's {kind} event cannot be read") from error
+        return _ALIVE
+
+
+def _streamed_error(data: bytes) -> StreamedError:
+    try:
+        body = _decode_error(data).error
+    except msgspec.ValidationError:
+        body = _ErrorBody()
+    return StreamedError(body.type, body.message)

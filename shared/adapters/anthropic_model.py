@@ -1,0 +1,162 @@
+"""ChatModel over the Anthropic SDK: its transport and authentication, our own reading of the stream."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anthropic
+import httpx2
+
+from shared.adapters.anthropic_errors import classify
+from shared.adapters.anthropic_events import EventDecoder
+from shared.clock import Clock
+from shared.contracts.model import ModelEvent, Prompt
+from shared.errors import ConfigurationError, ModelTimeout
+
+PROVIDER_URL = "https://api.anthropic.com"
+_KEEPALIVE_S = 60.0
+# After `message_stop` only the end of the body is missing; a connection read to its end is used again.
+_END_OF_BODY_S = 0.02
+# Compression would delay tokens and cost more than it saves on a stream.
+_HEADERS = {"accept-encoding": "identity"}
+
+
+class AnthropicChatModel:
+    """Streams from the Messages API. Retries nothing: the turn's own limits decide about another call."""
+
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        clock: Clock,
+        base_url: str = "",
+        first_event_timeout_ms: int = 20_000,
+        silence_timeout_ms: int = 15_000,
+        connections: int = 1_000,
+    ) -> None:
+        if not api_key:
+            raise ConfigurationError("ANTHROPIC_API_KEY is missing: key of the Anthropic API.")
+        self._api_key = api_key
+        self._base_url = base_url or PROVIDER_URL
+        self._clock = clock
+        self._first_event_s = first_event_timeout_ms / 1000  # from the request, connecting included
+        self._silence_s = silence_timeout_ms / 1000  # between events; pings count as life
+        self._connections = connections  # open at once; more wait within the first-event timeout
+        self._client: anthropic.AsyncAnthropic | None = None
+
+    @asynccontextmanager
+    async def stream(self, prompt: Prompt) -> AsyncIterator[AsyncIterator[Sequence[ModelEvent]]]:
+        """Open one call; each item is what one network read brought, ModelStopped last.
+
+        Leaving the context closes the provider's connection at once unless the body was read to its end. Raises the
+        ModelX errors of shared/errors.py, on entering and while iterating.
+        """
+        loop = asyncio.get_running_loop()
+        first_event_at = loop.time() + self._first_event_s
+        client = self._client or self._open_client()
+        manager = client.messages.with_streaming_response.create(
+            **_request(prompt), stream=True, extra_headers=_HEADERS
+        )
+        try:
+            async with asyncio.timeout_at(first_event_at):
+                response = await manager.__aenter__()
+        except Exception as error:
+            raise self._translated(error) from error
+        events = _Events(self, response.http_response, first_event_at)
+        try:
+            yield events
+            await events.finish()
+        finally:
+            await response.close()
+
+    async def close(self) -> None:
+        """Close every connection. Idempotent."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _translated(self, error: Exception) -> Exception:
+        return classify(error, self._clock.now_ms()) or error
+
+    def _open_client(self) -> anthropic.AsyncAnthropic:
+        limits = httpx2.Limits(
+            max_connections=self._connections,
+            max_keepalive_connections=self._connections,
+            keepalive_expiry=_KEEPALIVE_S,
+        )
+        self._client = anthropic.AsyncAnthropic(
+            api_key=self._api_key,
+            base_url=self._base_url,
+            max_retries=0,
+            # Limits that fit a stream are kept here; the SDK's read timer would run once more per read.
+            timeout=httpx2.Timeout(None),
+            http_client=anthropic.DefaultAioHttpClient(limits=limits, timeout=httpx2.Timeout(None)),
+        )
+        return self._client
+
+
+class _Events:
+    """The events of one response, with a timer around each wait."""
+
+    def __init__(
+        self, model: AnthropicChatModel, response: httpx2.Response, first_event_at: float
+    ) -> None:
+        self._model = model
+        self._chunks = response.aiter_raw()
+        self._decoder = EventDecoder()
+        self._next_at: float | None = first_event_at  # loop time; None once an event has come
+        self._loop = asyncio.get_running_loop()
+
+    def __aiter__(self) -> _Events:
+        return self
+
+    async def __anext__(self) -> Sequence[ModelEvent]:
+        if self._decoder.is_stopped:
+            raise StopAsyncIteration
+        deadline = self._next_at or self._loop.time() + self._model._silence_s
+        try:
+            async with asyncio.timeout_at(deadline):
+                events = await self._read()
+        except TimeoutError as error:
+            what = "no first event" if self._next_at else "silence in mid-stream"
+            raise ModelTimeout(f"the model's provider: {what}") from error
+        except Exception as error:
+            raise self._model._translated(error) from error
+        self._next_at = None
+        return events
+
+    async def finish(self) -> None:
+        """Read the end of a body whose stop has come, so that its connection can be used again."""
+        if not self._decoder.is_stopped:
+            return
+        try:
+            async with asyncio.timeout(_END_OF_BODY_S):
+                async for _ in self._chunks:
+                    pass
+        except Exception as error:
+            if classify(error, 0) is None:
+                raise
+
+    async def _read(self) -> list[ModelEvent]:
+        async for chunk in self._chunks:
+            events = self._decoder.feed(chunk)
+            if events:
+                return events
+        return [self._decoder.end()]
+
+
+def _request(prompt: Prompt) -> dict[str, Any]:
+    return {
+        "model": prompt.model,
+        "max_tokens": prompt.max_tokens,
+        "system": [
+            # The stable prefix; everything after it changes from turn to turn.
+            {"type": "text", "text": prompt.system, "cache_control": {"type": "ephemeral"}}
+        ],
+        "messages": [
+            {"role": message.role, "content": message.content} for message in prompt.messages
+        ],
+    }
