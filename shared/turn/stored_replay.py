@@ -1,0 +1,71 @@
+"""A stored turn as the frames that a reader would have seen, always cut the same way."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from shared.contracts.server_frames import (
+    LoggedFrame,
+    ResponseCancelled,
+    ResponseCompleted,
+    ResponseDelta,
+    ResponseStarted,
+)
+from shared.contracts.stored_turns import StoredTurn
+from shared.policy.frame_cutting import cut_text
+
+
+def replay_stored(stored: StoredTurn) -> tuple[LoggedFrame, ...]:
+    """The frames for a reader whose log is gone: at the recorded attempt + 1, seq from 0.
+
+    `stored` is `completed` or `cancelled`; a marker has no text to replay and must not be given.
+    """
+    return stored_frames(stored, attempt=stored.attempt + 1)
+
+
+def stored_frames(stored: StoredTurn, *, attempt: int) -> tuple[LoggedFrame, ...]:
+    """`started` (path `stored`), deltas of at most 32 KiB and the terminal frame, numbered for `attempt`."""
+    return tuple(_frames(stored, attempt))
+
+
+def text_digest(text: str) -> str:
+    """Hex SHA-256 of the UTF-8 text, as terminal frames carry it."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _frames(stored: StoredTurn, attempt: int) -> Iterator[LoggedFrame]:
+    turn_id, text = stored.ref.turn_id, stored.assistant_text
+    yield ResponseStarted(
+        turn_id=turn_id,
+        attempt=attempt,
+        seq=0,
+        path="stored",
+        intent=stored.intent,
+        model=stored.model,
+    )
+    seq = 1
+    for piece in cut_text(text):
+        yield ResponseDelta(turn_id=turn_id, attempt=attempt, seq=seq, delta=piece)
+        seq += 1
+    if stored.status == "cancelled":
+        yield ResponseCancelled(
+            turn_id=turn_id,
+            attempt=attempt,
+            seq=seq,
+            by="user",
+            length=len(text),
+            sha256=text_digest(text),
+        )
+    else:
+        yield ResponseCompleted(
+            turn_id=turn_id,
+            attempt=attempt,
+            seq=seq,
+            stop_reason=stored.stop_reason,
+            length=len(text),
+            sha256=text_digest(text),
+            usage=stored.usage,
+            timings=stored.timings,
+            sources=stored.sources,
+        )
