@@ -19,6 +19,7 @@ const STOPPING_CODES = new Set([4000, 4400, 4401, 4429]);
  */
 export class Connection {
   state = EMPTY;
+  hasHistory = false;
   link = { state: "idle" };
   #options;
   #socket = null;
@@ -59,6 +60,7 @@ export class Connection {
       }
       this.#heard();
       if (frame.type === "session.goaway") this.#goaway(frame);
+      if (frame.type === "chat.history") this.hasHistory = true;
       this.#run(receive(this.state, frame, this.#now()));
     };
     socket.onclose = ({ code, reason }) => {
@@ -99,9 +101,9 @@ export class Connection {
     else if (this.link.state === "online") this.#ping();
   }
 
-  /** A person asks to try again after a stop. */
-  reopen() {
-    if (!this.#socket) this.open();
+  /** A person asks to connect now. */
+  reconnect() {
+    if (this.link.state !== "online") this.open();
   }
 
   #online(frame) {

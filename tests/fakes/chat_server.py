@@ -85,9 +85,13 @@ class FakeTurn:
     attempt: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)
     followers: set[web.WebSocketResponse] = field(default_factory=set)
-    ended: bool = False
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: bool = False
     text: str = ""
+
+    @property
+    def ended(self) -> bool:
+        return self.over.is_set()
 
 
 class FakeChatServer:
@@ -287,8 +291,8 @@ class FakeChatServer:
             await self._end(turn, "cancelled", by="user", **_check(""))
 
     async def _run(self, turn: FakeTurn, turns: list[FakeTurn], script: str, argument: str) -> None:
-        while any(not each.ended for each in turns[: turns.index(turn)]):
-            await asyncio.sleep(self.pace_s)
+        for earlier in turns[: turns.index(turn)]:
+            await earlier.over.wait()
         if turn.ended:
             return
         await asyncio.sleep(self.pace_s)
@@ -303,7 +307,7 @@ class FakeChatServer:
             await _send(socket, frame)
 
     async def _end(self, turn: FakeTurn, kind: str, **fields: Any) -> None:
-        turn.ended = True
+        turn.over.set()
         await self._log(turn, kind, **fields)
 
     async def _begin(self, turn: FakeTurn) -> None:
