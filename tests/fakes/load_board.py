@@ -1,0 +1,42 @@
+"""The fleet's counters in memory."""
+
+from __future__ import annotations
+
+from shared.clock import Clock
+from shared.contracts.load import FleetLoad, LoadSample
+from shared.errors import DependencyUnavailable
+
+
+class FakeLoadBoard:
+    """Passes the same suite as the Redis board; `available` False makes every call fail."""
+
+    def __init__(self, clock: Clock, *, sample_ttl_ms: int = 5_000) -> None:
+        self._clock = clock
+        self._sample_ttl_ms = sample_ttl_ms
+        self._samples: dict[str, LoadSample] = {}
+        self.queued_at_ms: dict[str, int] = {}
+        """Turns that wait in burst, with the time they were queued."""
+        self.available = True
+
+    async def publish(self, sample: LoadSample) -> None:
+        self._ask()
+        self._samples[sample.worker] = sample
+
+    async def read(self) -> FleetLoad:
+        self._ask()
+        now_ms = self._clock.now_ms()
+        live = [
+            sample
+            for _, sample in sorted(self._samples.items())
+            if now_ms - sample.at_ms <= self._sample_ttl_ms
+        ]
+        oldest_ms = min(self.queued_at_ms.values(), default=now_ms)
+        return FleetLoad(
+            samples=tuple(live),
+            burst_waiting=len(self.queued_at_ms),
+            burst_oldest_ms=max(0, now_ms - oldest_ms),
+        )
+
+    def _ask(self) -> None:
+        if not self.available:
+            raise DependencyUnavailable("load board")
