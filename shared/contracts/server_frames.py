@@ -41,6 +41,7 @@ ErrorCode = Literal[
     "unknown_type",
     "binary_not_supported",
     "unknown_turn",
+    "unavailable",
     "too_many_errors",
 ]
 
@@ -229,7 +230,7 @@ class Pong(ServerFrame, frozen=True, kw_only=True, tag="pong"):
 
 
 class ProtocolError(ServerFrame, frozen=True, kw_only=True, tag="error"):
-    """A frame was not understood; the connection stays open."""
+    """A frame was not understood, or (`unavailable`) nobody could be asked: repeat it. The connection stays open."""
 
     code: ErrorCode
     message: str

@@ -1,0 +1,144 @@
+"""What the session machine asks for (actions) and what it is told (answers)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from shared.contracts.client_frames import ChatSend
+from shared.contracts.identifiers import MessageId, TurnId
+from shared.contracts.server_frames import AcceptedPath, ChatHistory, RejectedCode
+
+Purpose = Literal["resume", "check", "cancel", "history"]
+"""Why the ledger was asked: the client resumes, the turn was silent, the client stops it, the client looks back."""
+
+# actions -----------------------------------------------------------------------------------------
+
+
+class Write(msgspec.Struct, frozen=True):
+    """Send one frame to the client, unaltered, after all earlier ones."""
+
+    data: bytes
+
+
+class Close(msgspec.Struct, frozen=True):
+    """Close the socket with a code of PROTOCOL §5; nothing follows."""
+
+    code: int
+    reason: str
+
+
+class AskSend(msgspec.Struct, frozen=True):
+    """Make the message a turn; answer with Accepted or Refused."""
+
+    frame: ChatSend
+
+
+class AskReplay(msgspec.Struct, frozen=True):
+    """Read what the turn's log holds after (`attempt`, `after_seq`), for `resume` as a follower;
+    answer with Replayed, NotFound or CouldNotAsk."""
+
+    turn_id: TurnId
+    attempt: int | None
+    after_seq: int
+    purpose: Purpose
+
+
+class AskCancel(msgspec.Struct, frozen=True):
+    """Stop the turn; answer with Stopping, Stopped, NotFound or CouldNotAsk."""
+
+    turn_id: TurnId
+
+
+class AskHistory(msgspec.Struct, frozen=True):
+    """Read earlier turns; answer with HistoryPage or CouldNotAsk."""
+
+    before: TurnId | None
+    limit: int
+
+
+class WriteReplay(msgspec.Struct, frozen=True):
+    """Send these frames at the reader's pace, then say `replay_written`."""
+
+    turn_id: TurnId
+    frames: tuple[bytes, ...]
+
+
+Command = AskSend | AskReplay | AskCancel | AskHistory | WriteReplay
+Action = Write | Close | Command
+
+# answers -----------------------------------------------------------------------------------------
+
+
+class Accepted(msgspec.Struct, frozen=True, kw_only=True):
+    """The message is a turn; this connection follows it. `position` 0 = not waiting."""
+
+    message_id: MessageId
+    turn_id: TurnId
+    path: AcceptedPath
+    duplicate: bool = False
+    position: int = 0
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """The message was not accepted. Frames of `turn_id`, should it run after all, are dropped."""
+
+    message_id: MessageId
+    code: RejectedCode
+    message: str
+    retry_after_ms: int | None = None
+    turn_id: TurnId | None = None
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """Frames of `attempt` from `from_seq`; `complete`: the last of them is terminal.
+
+    `is_stored`: cut anew from the stored turn, so the numbers differ from those sent before.
+    `is_queued`: the turn waits in the burst queue.
+    """
+
+    turn_id: TurnId
+    purpose: Purpose
+    attempt: int
+    from_seq: int
+    frames: tuple[bytes, ...]
+    complete: bool
+    is_stored: bool = False
+    is_queued: bool = False
+
+
+class NotFound(msgspec.Struct, frozen=True):
+    """Neither the ledger nor the store knows the turn."""
+
+    turn_id: TurnId
+    purpose: Purpose
+
+
+class CouldNotAsk(msgspec.Struct, frozen=True):
+    """The ledger or the store did not answer."""
+
+    turn_id: TurnId | None
+    purpose: Purpose
+
+
+class Stopping(msgspec.Struct, frozen=True):
+    """The cancel flag is set; the producer sends the terminal frame."""
+
+    turn_id: TurnId
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """The turn has ended, now or before; `outcome` is its terminal frame."""
+
+    turn_id: TurnId
+    outcome: bytes
+
+
+class HistoryPage(msgspec.Struct, frozen=True):
+    """Earlier turns, cut to the page size."""
+
+    frame: ChatHistory
+
+
+Answer = Accepted | Refused | Replayed | NotFound | CouldNotAsk | Stopping | Stopped | HistoryPage

@@ -1,0 +1,104 @@
+"""What one connection has seen of one turn: a view, never the truth, which is the ledger's."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.contracts.identifiers import TurnId
+
+_TERMINAL = frozenset(
+    (
+        "chat.response.completed",
+        "chat.response.failed",
+        "chat.response.cancelled",
+        "chat.response.expired",
+    )
+)
+
+
+class FrameHead(msgspec.Struct, frozen=True):
+    """The fields of a pushed frame that decide where it goes."""
+
+    type: str = ""
+    turn_id: str = ""
+    attempt: int = 0
+    seq: int = -1
+
+    @property
+    def is_terminal(self) -> bool:
+        """True for a frame that ends its turn."""
+        return self.type in _TERMINAL
+
+
+_decode_head = msgspec.json.Decoder(FrameHead).decode
+_NO_HEAD = FrameHead()
+
+
+def frame_head(data: bytes) -> FrameHead:
+    """The head of pushed bytes; an empty one for bytes that are no frame of a turn."""
+    try:
+        return _decode_head(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return _NO_HEAD
+
+
+class TurnView:
+    """One followed turn. Its frames are held while a replay of it is asked for or being written."""
+
+    __slots__ = (
+        "attempt",
+        "heard_at_ms",
+        "held",
+        "held_bytes",
+        "is_checking",
+        "is_ended",
+        "is_known",
+        "last_seq",
+        "lost_since_ms",
+        "next_check_ms",
+        "queued_due_ms",
+        "replays",
+        "turn_id",
+    )
+
+    def __init__(self, turn_id: TurnId, now_ms: int, check_after_ms: int) -> None:
+        self.turn_id = turn_id
+        self.attempt = 0  # of the last frame sent to the client; 0 = none yet
+        self.last_seq = -1  # of the last frame sent to the client
+        self.heard_at_ms = now_ms
+        self.next_check_ms = now_ms + check_after_ms  # silent until then: the ledger is asked
+        self.is_checking = False  # a question because of silence is open
+        self.lost_since_ms: int | None = None  # nobody has known the turn since then
+        self.queued_due_ms: int | None = (
+            None  # the next `chat.queued`; None = does not wait in burst
+        )
+        self.replays = 0  # asked for and not yet written
+        self.is_known = False  # accepted or found; else only the client says that it exists
+        self.is_ended = False  # its terminal frame is sent, or part of the replay being written
+        self.held: list[tuple[FrameHead, bytes]] = []
+        self.held_bytes = 0
+
+    def hold(self, head: FrameHead, data: bytes) -> None:
+        """Keep a live frame until the replay is written."""
+        self.held.append((head, data))
+        self.held_bytes += len(data)
+
+    def release(self) -> list[tuple[FrameHead, bytes]]:
+        """The held frames above the last one sent, in the order they came; nothing stays held."""
+        held, self.held, self.held_bytes = self.held, [], 0
+        return [(head, data) for head, data in held if self.is_news(head)]
+
+    def is_news(self, head: FrameHead) -> bool:
+        """True when the frame is above the last one sent, or ends the turn from outside any attempt."""
+        if head.is_terminal and head.attempt == 0:
+            return True
+        return (head.attempt, head.seq) > (self.attempt, self.last_seq)
+
+    def note(self, attempt: int, seq: int, now_ms: int, check_after_ms: int) -> None:
+        """A frame of the turn goes to the client."""
+        if (attempt, seq) > (self.attempt, self.last_seq):
+            self.attempt, self.last_seq = attempt, seq
+        self.heard_at_ms = now_ms
+        self.next_check_ms = now_ms + check_after_ms
+        self.lost_since_ms = None
+        self.queued_due_ms = None
