@@ -30,7 +30,18 @@ _SERVICE_FOLDERS = ("botocore/data/", "boto3/data/")
 # Whole packages nobody imports at run time: wordllama's weights come in its wheel, so the model hub
 # client and what only it needs stay behind.
 _DROPPED_TOP_LEVEL = frozenset(
-    {"bin", "hf_xet", "huggingface_hub", "fsspec", "filelock", "tqdm", "click"}
+    {
+        "bin",
+        "hf_xet",
+        "huggingface_hub",
+        "fsspec",
+        "filelock",
+        "tqdm",
+        "click",
+        "yaml",
+        "_yaml",
+        "pyyaml",
+    }
 )
 
 _DROPPED_FOLDERS = (

@@ -10,9 +10,6 @@ from infra.bundles.targets import PackagingError
 
 _IGNORED = frozenset({"__pycache__"})
 _PACKAGES = ("shared", "functions")
-# Read at run time, not imported: the assistant's prompt and intents travel with the code that uses
-# them. Documents do not; they live in the knowledge bucket.
-DATA = {"burst_worker": ("knowledge/prompt.md", "knowledge/intents")}
 
 
 def function_sources(root: Path, function: str) -> list[Path]:
@@ -24,9 +21,6 @@ def function_sources(root: Path, function: str) -> list[Path]:
     found.update(_files(root, Path("functions") / function))
     for module in _imported(root, handler):
         found.update(module)
-    for entry in DATA.get(function, ()):
-        if (root / entry).exists():
-            found.update(_files(root, Path(entry)))
     return sorted(found)
 
 
@@ -56,11 +50,17 @@ def _package_files(root: Path, module: Path) -> set[Path]:
         if (package / "__init__.py").is_file():
             files.add((package / "__init__.py").relative_to(root))
         package = package.parent
-    for sibling in module.parent.rglob("*"):
-        is_data = sibling.is_file() and sibling.suffix not in (".py", ".pyc")
-        if is_data and not _IGNORED & set(sibling.parts):
-            files.add(sibling.relative_to(root))
+    files.update(path.relative_to(root) for path in _data_files(module.parent))
     return files
+
+
+def _data_files(folder: Path) -> Iterator[Path]:
+    """Files that are not modules, in the folder and in subfolders that are not packages."""
+    for path in folder.iterdir():
+        if path.is_file() and path.suffix not in (".py", ".pyc"):
+            yield path
+        elif path.is_dir() and path.name not in _IGNORED and not (path / "__init__.py").exists():
+            yield from _data_files(path)
 
 
 def _own_imports(module: Path) -> set[str]:
@@ -83,10 +83,6 @@ def _candidates(root: Path, name: str) -> Iterator[Path]:
 
 
 def _files(root: Path, relative: Path) -> Iterator[Path]:
-    start = root / relative
-    if start.is_file():
-        yield relative
-        return
-    for path in start.rglob("*"):
+    for path in (root / relative).rglob("*"):
         if path.is_file() and not _IGNORED & set(path.parts):
             yield path.relative_to(root)
