@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import shutil
 import sys
 import tempfile
@@ -88,12 +89,23 @@ def _content_hash(layer: Path, root: Path, sources: list[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
+def _deployed_architecture() -> str:
+    parameters = json.loads((ROOT / "infra/parameters/production.json").read_text())
+    architecture: str = parameters["functions"]["Architecture"]
+    return architecture
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Build the bundles named on the command line and print their sizes; 1 when one fails."""
     parser = argparse.ArgumentParser(prog="python -m infra.package", description=__doc__)
     parser.add_argument("functions", nargs="*", metavar="FUNCTION", help=", ".join(FUNCTIONS))
     parser.add_argument("--target", choices=("local", "lambda"), default="lambda")
-    parser.add_argument("--architecture", choices=("arm64", "x86_64"), default="arm64")
+    parser.add_argument(
+        "--architecture",
+        choices=("arm64", "x86_64"),
+        default=_deployed_architecture(),
+        help="default: that of infra/parameters/production.json",
+    )
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.functions) - set(FUNCTIONS))
     if unknown:
@@ -101,6 +113,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         local = options.target == "local"
         target = local_target(ROOT) if local else lambda_target(options.architecture)
+        if target.interpreter is None:
+            print(
+                f"no Python {target.python_version} found: these bundles carry no bytecode, and every "
+                "cold start compiles for itself (about a second of CPU); put that Python on the PATH"
+            )
         for function in options.functions or FUNCTIONS:
             bundle = build_bundle(function, target)
             zipped = bundle.path.stat().st_size

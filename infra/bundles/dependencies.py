@@ -43,8 +43,11 @@ def compile_bytecode(target: Target, folder: Path) -> None:
     """Compile every module below `folder` with the target's own interpreter.
 
     Unchecked-hash bytecode is valid whatever time stamps unpacking leaves behind, and costs no look
-    at the source. An inherited PYTHONDONTWRITEBYTECODE would make this write nothing.
+    at the source. An inherited PYTHONDONTWRITEBYTECODE would make this write nothing. Without an
+    interpreter of the target's version nothing is compiled.
     """
+    if target.interpreter is None:
+        return
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # noqa: TID251
     command: list[str | Path] = [
         target.interpreter,
@@ -82,11 +85,12 @@ def _key(requirements: Path, target: Target) -> str:
 def _install(requirements: Path, target: Target, into: Path) -> None:
     command: list[str | Path] = [_uv(), "pip", "install", "--quiet", "--target", into]
     command += ["--require-hashes", "--no-deps", "--link-mode", "copy", "-r", requirements]
-    if target.python_platform is None:
+    if target.python_platform is None and target.interpreter is not None:
         command += ["--python", target.interpreter]
     else:
         command += ["--python-version", target.python_version]
-        command += ["--python-platform", target.python_platform, "--only-binary", ":all:"]
+        command += ["--python-platform", target.python_platform or "linux"]
+        command += ["--only-binary", ":all:"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise PackagingError(

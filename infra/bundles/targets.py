@@ -25,13 +25,13 @@ class Target:
     """One place to run: `python_platform` None = this machine.
 
     `interpreter` compiles the bytecode and must be of `python_version`, since bytecode of another
-    version is ignored and every cold start would compile again.
+    version is ignored; None = none was found, and every cold start compiles for itself.
     """
 
     name: str
     python_version: str
     python_platform: str | None
-    interpreter: Path
+    interpreter: Path | None
     is_compressed: bool
 
 
@@ -54,15 +54,11 @@ def local_target(root: Path) -> Target:
 
 
 def lambda_target(architecture: str) -> Target:
-    """AWS Lambda; raises PackagingError without a Python 3.13 to compile with."""
+    """AWS Lambda on `architecture`: arm64 or x86_64."""
     interpreter = _find_interpreter()
-    if interpreter is None:
-        raise PackagingError(
-            f"no Python {_LAMBDA_VERSION} found: Lambda bundles ship its bytecode; "
-            f"`uv python install {_LAMBDA_VERSION}` or put python{_LAMBDA_VERSION} on the PATH"
-        )
+    bytecode = "" if interpreter else "-no-bytecode"
     return Target(
-        name=f"lambda-{architecture}-{_LAMBDA_VERSION}",
+        name=f"lambda-{architecture}-{_LAMBDA_VERSION}{bytecode}",
         python_version=_LAMBDA_VERSION,
         python_platform=_PLATFORMS[architecture],
         interpreter=interpreter,
