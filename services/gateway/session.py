@@ -173,9 +173,11 @@ class Session:
     # answers -------------------------------------------------------------------------------------
 
     def answered(self, answer: Answer, now_ms: int) -> list[Action]:
-        """What an Ask action brought."""
-        if self._is_closed:
-            return []
+        """What an Ask action brought. After a Close it still counts: what is followed must be unfollowed."""
+        actions = self._answered(answer, now_ms)
+        return [] if self._is_closed else actions
+
+    def _answered(self, answer: Answer, now_ms: int) -> list[Action]:
         match answer:
             case Accepted():
                 return self.turns.accepted(answer, now_ms)

@@ -65,7 +65,8 @@ class WriteReplay(msgspec.Struct, frozen=True):
     frames: tuple[bytes, ...]
 
 
-Command = AskSend | AskReplay | AskCancel | AskHistory | WriteReplay
+Ask = AskSend | AskReplay | AskCancel | AskHistory
+Command = Ask | WriteReplay
 Action = Write | Close | Command
 
 # answers -----------------------------------------------------------------------------------------
