@@ -12,6 +12,7 @@ from shared.errors import ModelDisconnected
 EVENT_LIMIT_BYTES = 1_048_576
 
 _ALIVE = ModelAlive()
+_BLANK = frozenset({b"", b"\r"})
 
 
 class _Delta(msgspec.Struct):
@@ -90,43 +91,43 @@ class EventDecoder:
         self._output_tokens = 0
         self._stop_reason: str | None = None
         self.is_stopped = False
+        self.failure: StreamedError | ModelDisconnected | None = None
 
     def feed(self, chunk: bytes) -> list[ModelEvent]:
-        """The events that `chunk` completes.
+        """The events that `chunk` completes, up to a failure.
 
-        Raises StreamedError for an `error` event and ModelDisconnected for bytes that are no event stream; events
-        before it in the same chunk are lost with it only when they carry no text.
+        An `error` event (StreamedError) or bytes that are no event stream (ModelDisconnected) set `failure`: the
+        caller raises it after it has delivered what came before.
         """
         lines = (self._rest + chunk if self._rest else chunk).split(b"\n")
         self._rest = lines.pop()
-        if len(self._rest) > EVENT_LIMIT_BYTES:
-            raise ModelDisconnected("the model's stream is no event stream")
         events: list[ModelEvent] = []
-        for line in lines:
-            if line.startswith(b"data:"):
-                self._data = line[5:] if self._data is None else self._data + b"\n" + line[5:]
-            elif line in {b"", b"\r"} and self._data is not None:
-                data, self._data = self._data, None
-                try:
-                    event = self._event(data)
-                except StreamedError:
-                    if not any(type(earlier) is TextDelta for earlier in events):
-                        raise
-                    # The text came first and is delivered first; the next call brings the error.
-                    self._rest = b"data:" + data + b"\n\n" + self._rest
-                    return events
-                if not self.is_stopped or type(event) is ModelStopped:
-                    events.append(event)
+        try:
+            for line in lines:
+                if line.startswith(b"data:"):
+                    self._data = line[5:] if self._data is None else self._data + b"\n" + line[5:]
+                elif line in _BLANK and self._data is not None and not self.is_stopped:
+                    data, self._data = self._data, None
+                    events.append(self._event(data))
+        except (StreamedError, ModelDisconnected) as failure:
+            self.failure = failure
+        if len(self._rest) + len(self._data or b"") > EVENT_LIMIT_BYTES:
+            self.failure = ModelDisconnected("the model's stream is no event stream")
         return events
 
     def end(self) -> ModelStopped:
-        """The stream ended without `message_stop`: the stop if its reason was known already.
+        """The stop, also of a stream that was cut after its reason was known.
 
-        Raises ModelDisconnected otherwise.
+        Raises ModelDisconnected when no reason was given.
         """
         if self._stop_reason is None:
             raise ModelDisconnected("the model's stream ended without a stop reason")
         return self._stop(self._stop_reason)
+
+    @property
+    def has_stop_reason(self) -> bool:
+        """The provider has said why it stops; only `message_stop` may be missing."""
+        return self._stop_reason is not None
 
     def _event(self, data: bytes) -> ModelEvent:
         try:
@@ -164,7 +165,9 @@ class EventDecoder:
 
     def _stop(self, reason: str) -> ModelStopped:
         self.is_stopped = True
-        return ModelStopped(reason, Usage(self._input_tokens, self._output_tokens))
+        return ModelStopped(
+            reason, Usage(input_tokens=self._input_tokens, output_tokens=self._output_tokens)
+        )
 
     def _count(self, usage: _Usage | None) -> None:
         if usage is None:

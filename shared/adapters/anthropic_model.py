@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anthropic
 import httpx2
 
-from shared.adapters.anthropic_errors import classify
+from shared.adapters.anthropic_errors import TRANSPORT_ERRORS, classify
 from shared.adapters.anthropic_events import EventDecoder
 from shared.clock import Clock
 from shared.contracts.model import ModelEvent, Prompt
@@ -70,7 +70,9 @@ class AnthropicChatModel:
             yield events
             await events.finish()
         finally:
-            await response.close()
+            # The socket is let go before the first wait inside, so a second cancellation leaks nothing.
+            with suppress(*TRANSPORT_ERRORS):
+                await response.close()
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
@@ -132,19 +134,23 @@ class _Events:
         """Read the end of a body whose stop has come, so that its connection can be used again."""
         if not self._decoder.is_stopped:
             return
-        try:
+        with suppress(*TRANSPORT_ERRORS):
             async with asyncio.timeout(_END_OF_BODY_S):
                 async for _ in self._chunks:
                     pass
-        except Exception as error:
-            if classify(error, 0) is None:
-                raise
 
     async def _read(self) -> list[ModelEvent]:
-        async for chunk in self._chunks:
-            events = self._decoder.feed(chunk)
-            if events:
-                return events
+        if self._decoder.failure is not None:
+            raise self._decoder.failure
+        try:
+            async for chunk in self._chunks:
+                if events := self._decoder.feed(chunk):
+                    return events
+                if self._decoder.failure is not None:
+                    raise self._decoder.failure
+        except TRANSPORT_ERRORS:
+            if not self._decoder.has_stop_reason:
+                raise
         return [self._decoder.end()]
 
 

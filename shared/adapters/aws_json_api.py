@@ -1,0 +1,147 @@
+"""AWS services that speak JSON over one POST (DynamoDB, SQS), called over the process's HTTP session.
+
+boto3 costs 1.5 ms of CPU per call and a thread; this costs the request and a signature.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from shared.adapters.aws_credentials import AwsCredentials
+from shared.adapters.http_session import HttpSession
+from shared.clock import Clock
+from shared.errors import ConfigurationError, DependencyUnavailable, PermanentError
+from shared.policy.sigv4 import sign
+
+_TARGETS = {"dynamodb": "DynamoDB_20120810", "sqs": "AmazonSQS"}
+_CONTENT_TYPE = "application/x-amz-json-1.0"
+_STALE_KEYS = frozenset(
+    {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidClientTokenId"}
+)
+_MISCONFIGURED = frozenset(
+    {
+        "AccessDeniedException",
+        "AccessDenied",
+        "IncompleteSignatureException",
+        "InvalidSignatureException",
+        "MissingAuthenticationTokenException",
+        "NonExistentQueue",
+        "QueueDoesNotExist",
+        "ResourceNotFoundException",
+        "UnrecognizedClientException",
+    }
+)
+_THROTTLED = frozenset(
+    {
+        "LimitExceededException",
+        "OverLimit",
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "ThrottlingException",
+        "TransactionInProgressException",
+    }
+)
+
+
+class _Fault(msgspec.Struct):
+    type: str = msgspec.field(name="__type", default="")
+
+
+class AwsRefusal(PermanentError):
+    """AWS refused this very request; `code` is the error's short name, `body` its JSON."""
+
+    def __init__(self, operation: str, code: str, body: bytes) -> None:
+        super().__init__(f"{operation} refused: {code}")
+        self.code = code
+        self.body = body
+
+
+class AwsJsonApi:
+    """One service in one region. A call is made once: its caller knows whether repeating it is safe."""
+
+    def __init__(
+        self,
+        service: Literal["dynamodb", "sqs"],
+        *,
+        http: HttpSession,
+        credentials: AwsCredentials,
+        clock: Clock,
+        endpoint_url: str = "",
+        timeout_ms: int = 2_000,
+    ) -> None:
+        region = credentials.region
+        domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+        parts = urlsplit(endpoint_url or f"https://{service}.{region}.{domain}")
+        if parts.scheme not in {"http", "https"} or not parts.netloc:
+            raise ConfigurationError(
+                f"BURSTCHAT_AWS_ENDPOINT_URL: {endpoint_url!r} is no http address."
+            )
+        self._service = service
+        self._http = http
+        self._credentials = credentials
+        self._clock = clock
+        self._timeout_s = timeout_ms / 1000
+        self._origin = f"{parts.scheme}://{parts.netloc}"
+        self._host = parts.netloc
+
+    async def call(self, operation: str, body: bytes) -> bytes:
+        """The answer's JSON, within the time-out.
+
+        Raises DependencyUnavailable (could not ask, throttled, a fault of AWS), ConfigurationError (no permission, no
+        such table or queue) and AwsRefusal for anything that is wrong with the request.
+        """
+        headers = {
+            "content-type": _CONTENT_TYPE,
+            "x-amz-target": f"{_TARGETS[self._service]}.{operation}",
+        }
+        signature = sign(
+            await self._credentials.current(),
+            "POST",
+            self._host,
+            "/",
+            "",
+            headers,
+            body,
+            self._clock.now_ms(),
+            service=self._service,
+        )
+        answer = await self._http.send(
+            "POST",
+            self._origin,
+            "/",
+            headers={**headers, **signature},
+            body=body,
+            timeout_s=self._timeout_s,
+        )
+        if answer.status == 200:
+            return answer.body
+        raise self._fault(operation, answer.status, answer.body)
+
+    def _fault(
+        self, operation: str, status: int, body: bytes
+    ) -> AwsRefusal | ConfigurationError | DependencyUnavailable:
+        code = _code(body)
+        name = f"{self._service} {operation}"
+        if code in _STALE_KEYS:
+            self._credentials.forget()
+            return DependencyUnavailable(f"{name}: {code}")
+        if code in _MISCONFIGURED:
+            return ConfigurationError(
+                f"{name}: {code}: check the role's permissions and the names in BURSTCHAT_*_TABLE and BURSTCHAT_*_URL."
+            )
+        if status >= 500 or status == 429 or code in _THROTTLED or not code:
+            return DependencyUnavailable(f"{name}: {status} {code}")
+        return AwsRefusal(name, code, body)
+
+
+def _code(body: bytes) -> str:
+    """`com.amazonaws.dynamodb.v20120810#Name` and `com.amazonaws.sqs#Name` without their namespaces."""
+    try:
+        type_ = msgspec.json.decode(body, type=_Fault).type
+    except msgspec.MsgspecError:
+        return ""
+    return type_.rpartition("#")[2].rpartition(".")[2]

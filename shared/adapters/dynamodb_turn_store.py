@@ -1,0 +1,178 @@
+"""TurnStore in a DynamoDB table: partition key `pk` = the session's slot tag, sort key `sk` = the turn id."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from shared.adapters.aws_json_api import AwsJsonApi, AwsRefusal
+from shared.clock import Clock
+from shared.contracts.identifiers import SessionRef, TurnId, TurnRef
+from shared.contracts.stored_turns import StoredPage, StoredTurn
+from shared.errors import DependencyUnavailable, ItemTooLarge
+
+ITEM_LIMIT_BYTES = 409_600
+_DAY_S = 86_400
+_PAGE_SLACK = 1  # one more than asked tells whether older turns exist
+
+_Answer = TypeVar("_Answer")
+_encode = msgspec.json.encode
+
+
+class _Text(msgspec.Struct):
+    S: str
+
+
+class _Number(msgspec.Struct):
+    N: str
+
+
+class _Item(msgspec.Struct):
+    """What the conditions and filters look at, beside the whole turn as JSON (so no number is ever a float)."""
+
+    pk: _Text
+    sk: _Text
+    attempt: _Number
+    nonce: _Text
+    status: _Text
+    expires_at: _Number  # epoch seconds: the table's time-to-live attribute
+    turn: _Text
+
+
+class _Found(msgspec.Struct):
+    Item: _Item | None = None
+
+
+class _Page(msgspec.Struct):
+    Items: list[_Item] = []
+    LastEvaluatedKey: dict[str, Any] | None = None
+
+
+class DynamoDbTurnStore:
+    """Turns and markers. DynamoDB deletes expired items days late, so every read filters them."""
+
+    def __init__(self, api: AwsJsonApi, table: str, clock: Clock, *, kept_days: int = 90) -> None:
+        self._api = api
+        self._table = table
+        self._clock = clock
+        self._kept_s = kept_days * _DAY_S
+
+    async def put(self, turn: StoredTurn) -> StoredTurn | None:
+        """Store on condition: absent, expired, or of a lower attempt. None = stored.
+
+        An own write whose answer was lost is recognised by attempt and nonce, so repeating is safe. Returns the item
+        that won otherwise. Raises ItemTooLarge, nothing sent.
+        """
+        item = self._item(turn)
+        request = {
+            "TableName": self._table,
+            "Item": item,
+            "ConditionExpression": "attribute_not_exists(pk) OR attempt < :attempt OR expires_at <= :now",
+            "ExpressionAttributeValues": {
+                ":attempt": item.attempt,
+                ":now": _Number(str(self._now_s())),
+            },
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        try:
+            await self._api.call("PutItem", _encode(request))
+        except AwsRefusal as refusal:
+            if refusal.code != "ConditionalCheckFailedException":
+                raise
+            winner = _read(refusal.body, _Found).Item
+            if winner is None:
+                raise DependencyUnavailable("the winning turn could not be read") from refusal
+            if (winner.attempt.N, winner.nonce.S) == (item.attempt.N, item.nonce.S):
+                return None
+            return _turn(winner)
+        return None
+
+    async def get(self, turn: TurnRef) -> StoredTurn | None:
+        """One stored turn or marker, None when absent or past its time to live."""
+        request = {
+            "TableName": self._table,
+            "Key": {"pk": _Text(turn.session.slot_tag), "sk": _Text(turn.turn_id)},
+            "ConsistentRead": True,
+        }
+        item = _read(await self._api.call("GetItem", _encode(request)), _Found).Item
+        if item is None or int(item.expires_at.N) <= self._now_s():
+            return None
+        return _turn(item)
+
+    async def newest(
+        self, session: SessionRef, *, limit: int, before: TurnId | None = None
+    ) -> StoredPage:
+        """Up to `limit` turns, newest first, markers left out, every page followed."""
+        wanted = limit + _PAGE_SLACK
+        request = self._query(session, before)
+        turns: list[StoredTurn] = []
+        while len(turns) < wanted:
+            # DynamoDB counts items before it filters, so a page may bring fewer than asked.
+            request["Limit"] = wanted - len(turns)
+            page = _read(await self._api.call("Query", _encode(request)), _Page)
+            turns.extend(_turn(item) for item in page.Items)
+            if not page.LastEvaluatedKey:
+                break
+            request["ExclusiveStartKey"] = page.LastEvaluatedKey
+        return StoredPage(tuple(turns[:limit]), more=len(turns) > limit)
+
+    def _query(self, session: SessionRef, before: TurnId | None) -> dict[str, Any]:
+        values = {
+            ":pk": _Text(session.slot_tag),
+            ":marker": _Text("marker"),
+            ":now": _Number(str(self._now_s())),
+        }
+        if before is not None:
+            values[":before"] = _Text(before)
+        return {
+            "TableName": self._table,
+            "KeyConditionExpression": "pk = :pk"
+            + (" AND sk < :before" if before is not None else ""),
+            "FilterExpression": "#status <> :marker AND expires_at > :now",
+            "ExpressionAttributeNames": {"#status": "status"},
+            "ExpressionAttributeValues": values,
+            "ScanIndexForward": False,
+            "ConsistentRead": True,
+        }
+
+    def _item(self, turn: StoredTurn) -> _Item:
+        item = _Item(
+            pk=_Text(turn.ref.session.slot_tag),
+            sk=_Text(turn.ref.turn_id),
+            attempt=_Number(str(turn.attempt)),
+            nonce=_Text(turn.nonce),
+            status=_Text(turn.status),
+            expires_at=_Number(str(self._now_s() + self._kept_s)),
+            turn=_Text(_encode(turn).decode()),
+        )
+        size_bytes = _size_bytes(item)
+        if size_bytes > ITEM_LIMIT_BYTES:
+            raise ItemTooLarge(f"turn {turn.ref.turn_id} has {size_bytes} bytes")
+        return item
+
+    def _now_s(self) -> int:
+        return self._clock.now_ms() // 1000
+
+
+def _size_bytes(item: _Item) -> int:
+    """As DynamoDB counts: names and values in UTF-8; a number never takes more than its digits."""
+    total = 0
+    for name in item.__struct_fields__:
+        value = getattr(item, name)
+        total += len(name) + len((value.N if isinstance(value, _Number) else value.S).encode())
+    return total
+
+
+def _turn(item: _Item) -> StoredTurn:
+    try:
+        return msgspec.json.decode(item.turn.S, type=StoredTurn)
+    except msgspec.MsgspecError as error:
+        raise DependencyUnavailable(f"stored turn {item.sk.S} cannot be read") from error
+
+
+def _read(body: bytes, type_: type[_Answer]) -> _Answer:
+    try:
+        return msgspec.json.decode(body, type=type_)
+    except msgspec.MsgspecError as error:
+        raise DependencyUnavailable("DynamoDB's answer cannot be read") from error
