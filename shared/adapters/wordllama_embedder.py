@@ -40,10 +40,15 @@ class WordLlamaEmbedder:
             self.load()
         if not texts:
             return np.zeros((0, _DIMENSIONS), np.float32)
-        vectors: Vectors = self._model.embed([text[:TEXT_LIMIT_CHARACTERS] for text in texts])
+        vectors: Vectors = self._model.embed([_readable(text) for text in texts])
         lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         vectors /= np.maximum(lengths, np.float32(1e-12))[:, np.newaxis]
         return vectors
+
+
+def _readable(text: str) -> str:
+    """The text as the tokenizer can take it: it refuses lone surrogates, which become question marks."""
+    return text[:TEXT_LIMIT_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def _load_model() -> Any:
