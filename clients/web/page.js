@@ -192,6 +192,8 @@ class Page {
 
   #drawSessions(busy) {
     const sessions = this.#store.list();
+    const current = sessions.find(({ id }) => id === this.#current.sessionId);
+    byId("title").textContent = current?.title ?? "New conversation";
     const drawn = JSON.stringify([sessions, this.#current.sessionId, [...busy]]);
     if (drawn === this.#drawnSessions) return;
     this.#drawnSessions = drawn;

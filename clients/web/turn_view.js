@@ -113,7 +113,7 @@ export class TurnView {
     const ends = ["completed", "cancelled"].includes(turn.status);
     this.#facts.hidden = !ends || (!facts.length && !turn.text);
     if (this.#facts.hidden) return this.#facts.replaceChildren();
-    const parts = facts.map((fact) => make("span", "", fact));
+    const parts = facts.length ? [make("span", "", facts.join(" · "))] : [];
     if (turn.text && navigator.clipboard) parts.unshift(copyButton(turn.text));
     if (turn.sources.length) parts.unshift(sourceList(turn.sources));
     this.#facts.title = detailWords(turn);
@@ -176,10 +176,11 @@ function seconds(ms) {
 }
 
 function sourceList(sources) {
-  const list = make("ul", "sources");
-  list.ariaLabel = "Sources";
+  const list = make("ul");
   list.append(...sources.map(({ title }) => make("li", "", title)));
-  return list;
+  const labelled = make("div", "sources");
+  labelled.append(make("span", "", "Sources"), list);
+  return labelled;
 }
 
 function copyButton(text) {
