@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.adapters import index_artefact
+from shared.adapters.index_artefact import decode_index, encode_index, open_index_file
+from shared.errors import DependencyUnavailable, IncompatibleIndex
+from tests.fakes.knowledge import small_index
+
+INDEX = small_index()
+RAW = encode_index(INDEX)
+
+
+def test_decode_gives_back_what_was_encoded() -> None:
+    read = decode_index(RAW, "fake-64")
+    assert read.passages == INDEX.passages
+    assert read.fingerprints == INDEX.fingerprints
+    assert (read.prompt, read.assistant) == (INDEX.prompt, INDEX.assistant)
+    assert read.intents.labels == INDEX.intents.labels
+    assert np.array_equal(read.vectors, INDEX.vectors)
+    assert np.array_equal(read.intents.weights, INDEX.intents.weights)
+    assert np.array_equal(read.intents.bias, INDEX.intents.bias)
+
+
+def test_encode_is_the_same_for_the_same_index() -> None:
+    assert encode_index(small_index()) == RAW
+
+
+def test_decode_does_not_copy_the_arrays_and_they_cannot_be_written() -> None:
+    read = decode_index(RAW, "fake-64")
+    assert not read.vectors.flags.owndata
+    with pytest.raises(ValueError, match="read-only"):
+        read.vectors[0, 0] = 1
+
+
+def test_decode_refuses_another_embedding() -> None:
+    with pytest.raises(IncompatibleIndex, match="fake-64, not other-64"):
+        decode_index(RAW, "other-64")
+
+
+def test_decode_refuses_another_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_artefact, "SCHEMA", 2)
+    newer = encode_index(INDEX)
+    monkeypatch.undo()
+    with pytest.raises(IncompatibleIndex, match="schema 2, not 1"):
+        decode_index(newer, "fake-64")
+
+
+@pytest.mark.parametrize("raw", [b"", b"BCINDEX", b"PK\3\4" * 99])
+def test_decode_refuses_other_files(raw: bytes) -> None:
+    with pytest.raises(IncompatibleIndex):
+        decode_index(raw, "fake-64")
+
+
+@given(st.integers(0, len(RAW) - 1), st.integers(1, 255))
+def test_decode_refuses_any_changed_byte(at: int, difference: int) -> None:
+    damaged = bytearray(RAW)
+    damaged[at] ^= difference
+    with pytest.raises(IncompatibleIndex):
+        decode_index(bytes(damaged), "fake-64")
+
+
+@given(st.integers(0, len(RAW) - 1))
+def test_decode_refuses_a_cut_file(length: int) -> None:
+    with pytest.raises(IncompatibleIndex):
+        decode_index(RAW[:length], "fake-64")
+
+
+def test_decode_refuses_arrays_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    header_bytes = struct.unpack_from("<I", RAW, 8)[0]
+    monkeypatch.setattr(index_artefact.zlib, "crc32", lambda body: 0)
+    preamble = struct.pack("<8sII", b"BCINDEX\n", header_bytes, 0)
+    with pytest.raises(IncompatibleIndex, match="do not fit"):
+        decode_index(preamble + RAW[16:-4_000], "fake-64")
+
+
+def test_open_index_file_maps_an_artefact(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    path.write_bytes(RAW)
+    assert open_index_file(path, "fake-64").passages == INDEX.passages
+
+
+def test_open_index_file_says_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(DependencyUnavailable, match="missing cannot be read"):
+        open_index_file(tmp_path / "missing", "fake-64")
+    (tmp_path / "empty").touch()
+    with pytest.raises(IncompatibleIndex, match="empty"):
+        open_index_file(tmp_path / "empty", "fake-64")
+
+
+def test_rows_by_name_knows_titles_other_names_and_authors() -> None:
+    rows = INDEX.rows_by_name
+    named = {name: {INDEX.passages[row].source_id for row in rows[name]} for name in rows}
+    assert named["umi no uta"] == {"sea-song"}
+    assert named["mina ito"] == {"sea-song", "iron-kettle"}
+    assert INDEX.longest_name_words == 3
