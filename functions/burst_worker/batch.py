@@ -1,0 +1,142 @@
+"""Runs the turns of one batch side by side and says which messages must come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from functions.burst_worker.batch_event import QueueMessage
+from shared.clock import Clock
+from shared.contracts.dead_letters import DeadLetter, DeadLetterError
+from shared.contracts.turns import TurnRequest, decode_turn
+from shared.errors import DependencyUnavailable, MalformedMessage, PermanentError, UnsupportedTurn
+from shared.policy.fingerprint import fingerprint
+from shared.ports import DeadLetterQueue, TurnQueue
+from shared.telemetry import Log, Metrics, bind, describe_stack
+from shared.turn.result import TurnResult
+
+BEGIN_NEEDS_MS = 10_000
+"""With less time left a turn is not begun: it could not end before the function's limit."""
+HAND_OVER_NEEDS_MS = 4_000
+"""Kept for giving away what still runs, before the platform kills the environment."""
+
+_log = Log("burst_batch")
+
+
+class TurnBatch:
+    """The consumer of burst and retry.
+
+    A message is acknowledged when its turn ended, when the claim was refused (somebody else answers for the turn),
+    when it was handed over to the retry queue, or when it is kept as a dead letter. Everything else comes back.
+    """
+
+    def __init__(
+        self,
+        *,
+        run: Callable[[TurnRequest], Awaitable[TurnResult]],
+        queue: TurnQueue,
+        dead_letters: DeadLetterQueue,
+        clock: Clock,
+        metrics: Metrics,
+        lease_ms: int,
+    ) -> None:
+        self._lease_ms = lease_ms
+        self._run = run
+        self._queue = queue
+        self._dead_letters = dead_letters
+        self._clock = clock
+        self._metrics = metrics
+
+    async def run(
+        self, messages: Sequence[QueueMessage], remaining_ms: int
+    ) -> Sequence[QueueMessage]:
+        """The messages that must come back, in their order. Raises nothing for a single turn's sake."""
+        give_up_at_s = self._clock.monotonic_s() + (remaining_ms - HAND_OVER_NEEDS_MS) / 1000
+        may_begin = remaining_ms >= BEGIN_NEEDS_MS
+        acknowledged = await asyncio.gather(
+            *(self._settle(message, may_begin, give_up_at_s) for message in messages)
+        )
+        return [message for message, done in zip(messages, acknowledged, strict=True) if not done]
+
+    async def _settle(self, message: QueueMessage, may_begin: bool, give_up_at_s: float) -> bool:
+        with bind(queue=message.queue, sqs_message_id=message.message_id):
+            try:
+                request = decode_turn(message.body.encode("utf-8", "surrogatepass"))
+                with bind(turn_id=request.turn_id, session_id=request.session_id):
+                    return await self._settle_turn(request, may_begin, give_up_at_s)
+            except (MalformedMessage, UnsupportedTurn) as error:
+                return await self._keep_malformed(message, error)
+            except Exception as error:  # noqa: BLE001 - its neighbours have done nothing wrong
+                _log.exception("turn.crashed", error)
+                return False
+
+    async def _settle_turn(
+        self, request: TurnRequest, may_begin: bool, give_up_at_s: float
+    ) -> bool:
+        if not may_begin:
+            return await self._hand_over(request, reason="no_time_left")
+        result = await self._run_within(request, give_up_at_s)
+        if result is None:
+            # Sooner, the next claim would be refused: the lease of this one still lives.
+            return await self._hand_over(request, reason="function_limit", delay_ms=self._lease_ms)
+        self._metrics.count("BurstTurns", outcome=result.outcome)
+        if result.outcome == "retry_later":
+            return await self._hand_over(
+                msgspec.structs.replace(request, attempt_hint=result.attempt),
+                reason="retry",
+                delay_ms=result.delay_ms,
+            )
+        _log.info("turn.settled", outcome=result.outcome, attempt=result.attempt)
+        return result.acknowledge
+
+    async def _run_within(self, request: TurnRequest, give_up_at_s: float) -> TurnResult | None:
+        """The turn's result, None when the function's time was up first."""
+        running = asyncio.ensure_future(self._run(request))
+        alarm = asyncio.ensure_future(
+            self._clock.sleep(max(0.0, give_up_at_s - self._clock.monotonic_s()))
+        )
+        try:
+            await asyncio.wait([running, alarm], return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return running.result()
+        finally:
+            alarm.cancel()
+            running.cancel()
+        await asyncio.wait([running])
+        return None
+
+    async def _hand_over(self, request: TurnRequest, *, reason: str, delay_ms: int = 0) -> bool:
+        message = msgspec.structs.replace(
+            request, enqueued_at_ms=self._clock.now_ms(), reason=reason
+        )
+        try:
+            await self._queue.send("retry", message, delay_s=-(-delay_ms // 1000))
+        except DependencyUnavailable as error:
+            _log.warning("turn.hand_over_failed", reason=reason, error_type=type(error).__name__)
+            return False
+        _log.info("turn.handed_over", reason=reason, delay_ms=delay_ms)
+        return True
+
+    async def _keep_malformed(self, message: QueueMessage, error: PermanentError) -> bool:
+        name, stack = type(error).__name__, describe_stack(error)
+        letter = DeadLetter(
+            turn=None,
+            raw=message.body.encode("utf-8", "backslashreplace").decode(),
+            klass="malformed",
+            # The decoder's own words may quote the body, so the type has to do.
+            error=DeadLetterError(
+                type=name, message="not a queue message of schema 1", stack=stack
+            ),
+            attempts=(),
+            dead_at_ms=self._clock.now_ms(),
+            fingerprint=fingerprint(name, stack),
+        )
+        try:
+            await self._dead_letters.send(message.queue, letter)
+        except DependencyUnavailable as unavailable:
+            _log.warning("message.malformed_not_kept", error_type=type(unavailable).__name__)
+            return False
+        _log.error("message.malformed", error_type=name, size_bytes=len(message.body))
+        return True

@@ -1,0 +1,55 @@
+import pytest
+
+from functions.burst_worker.batch_event import (
+    QueueMessage,
+    UnnamedMessage,
+    batch_answer,
+    read_messages,
+)
+
+
+def test_messages_are_read_in_the_order_of_the_event(event):
+    messages = read_messages(event(), "burstchat-retry")
+    assert [message.message_id for message in messages] == [
+        "059f36b4-87a3-44ab-83d2-661975830a7d",
+        "2e1424d4-f796-459a-8184-9c92662be6da",
+        "8a3c2f3d-97ab-4f40-9a5e-0d7e6d8f9b11",
+    ]
+    assert {message.queue for message in messages} == {"burst"}
+
+
+def test_the_queue_of_a_message_is_read_from_its_arn(event):
+    (message,) = read_messages(event("sqs_malformed"), "burstchat-retry")
+    assert message.queue == "retry"
+
+
+def test_a_repeated_record_is_one_message(event):
+    doubled = event()
+    doubled["Records"] += doubled["Records"]
+    assert len(read_messages(doubled, "burstchat-retry")) == 3
+
+
+@pytest.mark.parametrize("nothing", [{}, {"Records": []}, {"Records": None}])
+def test_b04_an_event_without_records_is_an_empty_batch(nothing):
+    assert read_messages(nothing, "burstchat-retry") == ()
+
+
+@pytest.mark.parametrize("damage", [{"messageId": ""}, {"messageId": None, "body": None}])
+def test_b04_records_without_an_id_are_read_all_the_same(event, damage):
+    damaged = event()
+    damaged["Records"][0] |= damage
+    damaged["Records"][1] |= damage
+    del damaged["Records"][2]["messageId"], damaged["Records"][2]["eventSourceARN"]
+    assert len(read_messages(damaged, "burstchat-retry")) == 3
+
+
+def test_b04_the_answer_has_exactly_the_keys_that_the_trigger_reads():
+    assert batch_answer([QueueMessage("id-1", "{}", "burst")]) == {
+        "batchItemFailures": [{"itemIdentifier": "id-1"}]
+    }
+    assert batch_answer([]) == {"batchItemFailures": []}
+
+
+def test_b04_an_empty_id_is_never_answered():
+    with pytest.raises(UnnamedMessage):
+        batch_answer([QueueMessage("id-1", "{}", "burst"), QueueMessage("", "{}", "burst")])
