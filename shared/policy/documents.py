@@ -155,7 +155,7 @@ def _pieces(body: str, room: int) -> Iterator[str]:
 
 
 def _filled(text: str, room: int) -> Iterator[str]:
-    """Whole sentences gathered while they fit; a single longer one is cut hard."""
+    """Whole sentences of a text that is not blank, gathered while they fit; a single longer one is cut hard."""
     gathered = ""
     for sentence in _SENTENCE_END.split(" ".join(text.split())):
         rest = sentence
@@ -166,5 +166,4 @@ def _filled(text: str, room: int) -> Iterator[str]:
             yield rest[:room]
             rest = rest[room:]
         gathered = f"{gathered} {rest}" if gathered else rest
-    if gathered:
-        yield gathered
+    yield gathered

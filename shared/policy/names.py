@@ -13,7 +13,9 @@ _MAX_WORDS_OF_TEXT = 200
 
 def plain_name(text: str) -> str:
     """Letters and digits in lower case without accents, words parted by one blank: how names are compared."""
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    # Compatibility forms hide capitals (a superscript A) and folding composes letters, hence both twice.
+    folded = unicodedata.normalize("NFKD", text.casefold()).casefold()
+    decomposed = unicodedata.normalize("NFKD", folded)
     bare = "".join(mark for mark in decomposed if not unicodedata.combining(mark))
     return _NOT_WORD.sub(" ", bare).strip()
 

@@ -3,9 +3,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+import msgspec
 import pytest
 
 from functions.knowledge_refresh.refresh import Fault, RefreshReport, refresh_index
+from shared.adapters import s3_artefacts
 from shared.adapters.index_sources import S3IndexSource
 from shared.adapters.s3_artefacts import INDEX_KEY, Artefact
 from shared.adapters.s3_index_repository import S3IndexRepository
@@ -119,6 +121,15 @@ def test_an_empty_corpus_is_refused_and_the_old_index_stays(bucket: KnowledgeBuc
     assert index_bytes(bucket) == before
 
 
+def test_a_corpus_without_bounds_is_refused(
+    bucket: KnowledgeBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_artefacts, "FILES_LIMIT", 3)
+    report = refresh(bucket)
+    assert report.status == "refused"
+    assert "more than 3 files" in report.faults[0].reason
+
+
 @pytest.mark.parametrize("damaged", [b"", b"not an index"])
 def test_a_useless_index_is_replaced(bucket: KnowledgeBucket, damaged: bytes) -> None:
     bucket.artefacts.replace_index(damaged)
@@ -170,6 +181,4 @@ def test_a_file_that_changes_while_it_is_read_is_seen_by_the_next_refresh(
 
 
 def test_a_report_is_plain_json(bucket: KnowledgeBucket) -> None:
-    import msgspec
-
     assert json.loads(json.dumps(msgspec.to_builtins(refresh(bucket))))["status"] == "replaced"

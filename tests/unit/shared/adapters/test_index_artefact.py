@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import struct
+import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +80,19 @@ def test_decode_refuses_arrays_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) 
     preamble = struct.pack("<8sII", b"BCINDEX\n", header_bytes, 0)
     with pytest.raises(IncompatibleIndex, match="do not fit"):
         decode_index(preamble + RAW[16:-4_000], "fake-64")
+
+
+def test_decode_refuses_vectors_that_are_fewer_than_the_passages() -> None:
+    short = encode_index(replace(INDEX, vectors=INDEX.vectors[:1]))
+    with pytest.raises(IncompatibleIndex, match="its passages and labels"):
+        decode_index(short, "fake-64")
+
+
+def test_decode_refuses_a_header_that_is_not_json() -> None:
+    body = b"{" + b" " * 63
+    raw = struct.pack("<8sII", b"BCINDEX\n", 1, zlib.crc32(body)) + body
+    with pytest.raises(IncompatibleIndex, match="header"):
+        decode_index(raw, "fake-64")
 
 
 def test_open_index_file_maps_an_artefact(tmp_path: Path) -> None:

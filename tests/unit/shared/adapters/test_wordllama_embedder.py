@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 import socket
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from shared.adapters.wordllama_embedder import TEXT_LIMIT_CHARACTERS, WordLlamaEmbedder
+from shared.errors import ConfigurationError
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,17 @@ def test_load_happens_once_when_many_threads_ask(monkeypatch: pytest.MonkeyPatch
     assert len(loads) == 1
 
 
+def test_load_says_that_the_weights_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import wordllama
+
+    def missing(*args: object, **kwargs: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(wordllama.WordLlama, "load", missing)
+    with pytest.raises(ConfigurationError, match="without its weights"):
+        WordLlamaEmbedder().load()
+
+
 def test_load_leaves_the_root_logger_alone() -> None:
     program = (
         "import logging\n"
@@ -85,4 +96,3 @@ def test_load_leaves_the_root_logger_alone() -> None:
     )
     assert answer.stdout.strip() == "[] True"
     assert answer.stderr == ""
-    assert isinstance(logging.getLogger(), logging.RootLogger)
