@@ -29,6 +29,9 @@ class TurnLimits:
     retry_backoff_ms: int = 1_000
     retry_in_process_limit_ms: int | None = None
     """A longer wait hands the turn over to the retry queue; None = every wait is spent in the process."""
+    cached_history_turns: int = 20
+    cached_history_tokens: int = 6_000
+    """The window kept beside the ledger; a plan may show the model less of it, never more."""
     lease_ms: int = 3_000
     renew_interval_ms: int = 1_000
     reader_grace_ms: int = 15_000

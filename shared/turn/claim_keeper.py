@@ -32,18 +32,15 @@ class ClaimKeeper:
         self._grace_ms = grace_ms
 
     async def run(self) -> None:
-        """Renew until cancelled. While the ledger is away the turns go on; its next answer tells what became of them."""
+        """Renew until cancelled. Turns go on while the ledger is away; its next answer tells what became of them."""
+        spent_s = 0.0
         while True:
             await self._live.wait_for_some()
-            began_s = self._clock.monotonic_s()
-            await self._clock.sleep(self._interval_s)
-            await self.renew()
             # A slow ledger must not stretch the interval beyond the lease.
-            spent_s = self._clock.monotonic_s() - began_s - self._interval_s
-            while spent_s >= self._interval_s and len(self._live):
-                began_s = self._clock.monotonic_s()
-                await self.renew()
-                spent_s = self._clock.monotonic_s() - began_s
+            await self._clock.sleep(max(0.0, self._interval_s - spent_s))
+            began_s = self._clock.monotonic_s()
+            await self.renew()
+            spent_s = self._clock.monotonic_s() - began_s
 
     async def renew(self) -> None:
         """One round: a turn whose user pressed stop, that was taken over, or that nobody reads is interrupted."""

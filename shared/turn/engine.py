@@ -20,8 +20,12 @@ from shared.ports import (
     TurnStore,
 )
 from shared.telemetry import Metrics
+from shared.turn.answering import Answering
+from shared.turn.archive import Archive
 from shared.turn.claim_keeper import ClaimKeeper
 from shared.turn.claimant import Claimant
+from shared.turn.closing import Closing
+from shared.turn.entry import Entry
 from shared.turn.evidence import Evidence
 from shared.turn.flusher import Flusher
 from shared.turn.generation import Generation
@@ -84,37 +88,41 @@ class TurnEngine:
             interval_ms=limits.renew_interval_ms,
             grace_ms=limits.reader_grace_ms,
         )
+        memory = Memory(ports.store)
+        archive = Archive(ports.store, clock, randomness, patience_ms=limits.settle_patience_ms)
+        closing = Closing(
+            ports.claims, self.flusher, clock, randomness, patience_ms=limits.settle_patience_ms
+        )
         evidence = Evidence(ports.dead_letters, clock, randomness, worker=worker)
         self.pipeline = TurnPipeline(
-            claimant=claimant,
-            claims=ports.claims,
-            live=live,
-            pusher=self.pusher,
-            preparation=Preparation(
-                Memory(ports.store),
-                ports.classifier,
-                ports.retriever,
-                clock,
-                system_prompt=system_prompt,
-                limits=limits,
-            ),
-            generation=Generation(ports.model, clock, randomness, limits),
-            settlement=Settlement(
+            Entry(
                 ports.claims,
                 ports.store,
                 ports.dispatcher,
-                self.flusher,
-                evidence,
+                claimant,
+                self.pusher,
+                clock,
+                limits,
+            ),
+            Answering(
+                Preparation(
+                    memory,
+                    ports.classifier,
+                    ports.retriever,
+                    clock,
+                    system_prompt=system_prompt,
+                    limits=limits,
+                ),
+                Generation(ports.model, clock, limits),
                 clock,
                 randomness,
                 limits,
             ),
-            store=ports.store,
+            Settlement(archive, closing, ports.dispatcher, evidence, clock, limits),
+            self.flusher,
             plan=plan,
             clock=clock,
-            randomness=randomness,
             metrics=metrics,
-            limits=limits,
         )
 
     async def run(self) -> None:

@@ -11,6 +11,7 @@ from shared.contracts.server_frames import (
     ResponseCompleted,
     ResponseDelta,
     ResponseStarted,
+    TerminalFrame,
 )
 from shared.contracts.stored_turns import StoredTurn
 from shared.policy.frame_cutting import cut_text
@@ -27,6 +28,31 @@ def replay_stored(stored: StoredTurn) -> tuple[LoggedFrame, ...]:
 def stored_frames(stored: StoredTurn, *, attempt: int) -> tuple[LoggedFrame, ...]:
     """`started` (path `stored`), deltas of at most 32 KiB and the terminal frame, numbered for `attempt`."""
     return tuple(_frames(stored, attempt))
+
+
+def stored_terminal(stored: StoredTurn, *, attempt: int, seq: int) -> TerminalFrame:
+    """The terminal frame of a stored turn."""
+    turn_id, text = stored.ref.turn_id, stored.assistant_text
+    if stored.status == "cancelled":
+        return ResponseCancelled(
+            turn_id=turn_id,
+            attempt=attempt,
+            seq=seq,
+            by="user",
+            length=len(text),
+            sha256=text_digest(text),
+        )
+    return ResponseCompleted(
+        turn_id=turn_id,
+        attempt=attempt,
+        seq=seq,
+        stop_reason=stored.stop_reason,
+        length=len(text),
+        sha256=text_digest(text),
+        usage=stored.usage,
+        timings=stored.timings,
+        sources=stored.sources,
+    )
 
 
 def text_digest(text: str) -> str:
@@ -48,24 +74,4 @@ def _frames(stored: StoredTurn, attempt: int) -> Iterator[LoggedFrame]:
     for piece in cut_text(text):
         yield ResponseDelta(turn_id=turn_id, attempt=attempt, seq=seq, delta=piece)
         seq += 1
-    if stored.status == "cancelled":
-        yield ResponseCancelled(
-            turn_id=turn_id,
-            attempt=attempt,
-            seq=seq,
-            by="user",
-            length=len(text),
-            sha256=text_digest(text),
-        )
-    else:
-        yield ResponseCompleted(
-            turn_id=turn_id,
-            attempt=attempt,
-            seq=seq,
-            stop_reason=stored.stop_reason,
-            length=len(text),
-            sha256=text_digest(text),
-            usage=stored.usage,
-            timings=stored.timings,
-            sources=stored.sources,
-        )
+    yield stored_terminal(stored, attempt=attempt, seq=seq)

@@ -123,6 +123,11 @@ class TurnWriter:
             self.stop_reason = reason
         self.interruption.interrupt()
 
+    @property
+    def is_fenced(self) -> bool:
+        """True once nothing more may be written."""
+        return self.stop_reason is Stop.FENCED
+
     # what the flusher does
 
     @property
@@ -228,6 +233,11 @@ class TurnWriter:
         seq = len(self._frames)
         last = encode_frame(terminal(self.claim.attempt, seq))
         return Append(self.claim, self.logged, (*self._frames[self.logged :], last))
+
+    def unpushed_with(self, sealed: Append) -> list[bytes]:
+        """Every frame that no follower was sent yet, now that the log holds `sealed`, terminal frame included."""
+        self.logged = len(self._frames)
+        return [*self.unpushed(), sealed.frames[-1]]
 
     # what the pusher tells
 

@@ -1,0 +1,116 @@
+"""The last step in the ledger: remaining text, terminal frame, end and next head together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from shared.clock import Clock, Randomness
+from shared.contracts.ledger import (
+    Append,
+    Fenced,
+    FinishAnswer,
+    Finished,
+    LogGap,
+    TurnEnded,
+    TurnUnknown,
+)
+from shared.contracts.turns import EndStatus, TurnRequest
+from shared.errors import DependencyUnavailable
+from shared.policy.backoff import ceiling_ms
+from shared.ports import TurnClaims
+from shared.turn.flusher import Flusher
+from shared.turn.writer import TerminalMaker, TurnWriter
+
+_FIRST_WAIT_MS = 100
+_LONGEST_WAIT_MS = 1_000
+
+
+@dataclass(frozen=True)
+class Closed:
+    """`ended` = by us; `superseded` = somebody else's turn; `not_settled` = the ledger stayed away."""
+
+    outcome: Literal["ended", "superseded", "not_settled"]
+    next_head: TurnRequest | None = None
+
+
+_SUPERSEDED = Closed("superseded")
+
+
+class Closing:
+    """Ends claimed turns."""
+
+    def __init__(
+        self,
+        claims: TurnClaims,
+        flusher: Flusher,
+        clock: Clock,
+        randomness: Randomness,
+        *,
+        patience_ms: int,
+    ) -> None:
+        self._claims = claims
+        self._flusher = flusher
+        self._clock = clock
+        self._randomness = randomness
+        self._patience_s = patience_ms / 1000
+
+    async def close(
+        self,
+        writer: TurnWriter,
+        terminal: TerminalMaker,
+        *,
+        status: EndStatus,
+        history: bytes | None,
+    ) -> Closed:
+        """End the turn; on an answer that got lost the same bytes are sent again.
+
+        What the ledger lost is written again from memory, under a new claim if need be. Readers get the frames that
+        they lack once the ledger has them.
+        """
+        await writer.quiesce()
+        writer.cut(self._clock.monotonic_s())
+        give_up_s = self._clock.monotonic_s() + self._patience_s
+        failures = 0
+        while True:
+            try:
+                if writer.lost:
+                    await self._flusher.reclaim(writer)
+                if writer.is_fenced:
+                    return _SUPERSEDED
+                closed = await self._try(writer, writer.seal(terminal), status, history)
+            except DependencyUnavailable:
+                failures += 1
+                longest = ceiling_ms(_FIRST_WAIT_MS, failures, _LONGEST_WAIT_MS)
+                wait_s = self._randomness.uniform(longest / 2, longest) / 1000
+                if self._clock.monotonic_s() + wait_s >= give_up_s:
+                    return Closed("not_settled")
+                await self._clock.sleep(wait_s)
+            else:
+                if closed is not None:
+                    return closed
+
+    async def _try(
+        self, writer: TurnWriter, append: Append, status: EndStatus, history: bytes | None
+    ) -> Closed | None:
+        answer: FinishAnswer = await self._claims.finish(
+            append, status=status, history=history, now_ms=self._clock.now_ms()
+        )
+        match answer:
+            case Finished(followers, next_head):
+                writer.follow(followers)
+                self._flusher.deliver(writer, writer.unpushed_with(append))
+                return Closed("ended", next_head)
+            case TurnEnded(_, outcome) if outcome == append.frames[-1]:
+                # An earlier try of ours whose answer got lost. It popped the next head: the sweeper finds that.
+                self._flusher.deliver(writer, writer.unpushed_with(append))
+                return Closed("ended")
+            case TurnEnded() | Fenced():
+                return _SUPERSEDED
+            case LogGap(last_seq):
+                writer.rewind(last_seq)
+            case TurnUnknown():
+                writer.lost = True
+            case _:
+                assert_never(answer)
+        return None

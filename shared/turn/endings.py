@@ -1,0 +1,160 @@
+"""How a claimed turn ends, as values, and the terminal frames they become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import UNSET
+
+from shared.contracts.identifiers import TurnId
+from shared.contracts.server_frames import (
+    ResponseCancelled,
+    ResponseCompleted,
+    ResponseFailed,
+    SourceLink,
+    TerminalFrame,
+    Timings,
+    Usage,
+)
+from shared.contracts.stored_turns import HistoryEntry, StoredTurn
+from shared.policy.endings import FailedEnd
+from shared.turn.preparation import Prepared
+from shared.turn.stored_replay import stored_terminal, text_digest
+from shared.turn.writer import TerminalMaker
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A whole answer stands in the writer."""
+
+    stop_reason: str
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class Failed:
+    """No answer; `error` is the cause to keep as evidence, if any."""
+
+    end: FailedEnd
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """Stopped before the answer was complete."""
+
+    by: Literal["user", "disconnect"]
+
+
+@dataclass(frozen=True)
+class AlreadyAnswered:
+    """An earlier attempt stored an answer and died before it could say so."""
+
+    stored: StoredTurn
+
+
+@dataclass(frozen=True)
+class Postponed:
+    """To be tried again by another worker, later."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True)
+class Superseded:
+    """Somebody else's turn now: nothing more is written."""
+
+
+Ending = Completed | Failed | Cancelled | AlreadyAnswered | Postponed | Superseded
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerFacts:
+    """What is known of the answer besides its text."""
+
+    intent: str
+    model: str
+    sources: tuple[SourceLink, ...]
+    recalled: tuple[HistoryEntry, ...]
+
+
+NO_FACTS = AnswerFacts(intent="general", model="", sources=(), recalled=())
+
+
+def facts_of(prepared: Prepared) -> AnswerFacts:
+    """The facts of a prepared turn."""
+    return AnswerFacts(
+        intent=prepared.intent,
+        model=prepared.prompt.model,
+        sources=prepared.sources,
+        recalled=prepared.recalled,
+    )
+
+
+def completed_frame(
+    turn_id: TurnId, text: str, ending: Completed, facts: AnswerFacts, timings: Timings
+) -> TerminalMaker:
+    """`chat.response.completed` for `text`."""
+    digest = text_digest(text)
+
+    def make(attempt: int, seq: int) -> TerminalFrame:
+        return ResponseCompleted(
+            turn_id=turn_id,
+            attempt=attempt,
+            seq=seq,
+            stop_reason=ending.stop_reason,
+            length=len(text),
+            sha256=digest,
+            usage=ending.usage,
+            timings=timings,
+            sources=facts.sources,
+        )
+
+    return make
+
+
+def failed_frame(turn_id: TurnId, text: str, end: FailedEnd) -> TerminalMaker:
+    """`chat.response.failed` after `text` was shown."""
+
+    def make(attempt: int, seq: int) -> TerminalFrame:
+        return ResponseFailed(
+            turn_id=turn_id,
+            attempt=attempt,
+            seq=seq,
+            code=end.code,
+            message=end.message,
+            retryable=end.retryable,
+            partial=bool(text),
+            retry_after_ms=UNSET if end.retry_after_ms is None else end.retry_after_ms,
+            retract=True if end.retract and text else UNSET,
+            stop_reason=UNSET if end.stop_reason is None else end.stop_reason,
+        )
+
+    return make
+
+
+def cancelled_frame(turn_id: TurnId, text: str, ending: Cancelled) -> TerminalMaker:
+    """`chat.response.cancelled` after `text` was shown."""
+    digest = text_digest(text)
+
+    def make(attempt: int, seq: int) -> TerminalFrame:
+        return ResponseCancelled(
+            turn_id=turn_id,
+            attempt=attempt,
+            seq=seq,
+            by=ending.by,
+            length=len(text),
+            sha256=digest,
+        )
+
+    return make
+
+
+def answered_frame(stored: StoredTurn) -> TerminalMaker:
+    """The terminal frame of a stored turn."""
+
+    def make(attempt: int, seq: int) -> TerminalFrame:
+        return stored_terminal(stored, attempt=attempt, seq=seq)
+
+    return make

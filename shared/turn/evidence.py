@@ -1,0 +1,105 @@
+"""Dead letters: what is kept of a turn that failed for a reason of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.clock import Clock, Randomness
+from shared.contracts.dead_letters import (
+    AttemptRecord,
+    DeadLetter,
+    DeadLetterClass,
+    DeadLetterError,
+)
+from shared.contracts.turns import Path, QueueName, TurnRequest
+from shared.errors import DependencyUnavailable
+from shared.policy.backoff import ceiling_ms
+from shared.policy.fingerprint import fingerprint
+from shared.ports import DeadLetterQueue
+from shared.telemetry import Log, describe_stack
+
+_log = Log("evidence")
+_TRIES = 4
+_FIRST_WAIT_MS = 200
+_LONGEST_WAIT_MS = 2_000
+_MESSAGE_CHARACTERS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Death:
+    """Why and where a turn died."""
+
+    klass: DeadLetterClass
+    error: Exception
+    attempt: int
+    path: Path
+    started_at_ms: int
+    answer: str | None = None
+
+
+class Evidence:
+    """Sends dead letters in the name of one process."""
+
+    def __init__(
+        self, queue: DeadLetterQueue, clock: Clock, randomness: Randomness, *, worker: str
+    ) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._randomness = randomness
+        self._worker = worker
+
+    async def keep(self, request: TurnRequest, death: Death) -> bool:
+        """Send the letter, a few times if need be; False, and an error in the log, when the queue took none.
+
+        Repeats are recognised by the turn id.
+        """
+        letter = self._letter(request, death)
+        queue = dead_letter_queue(request, death.path)
+        for failures in range(1, _TRIES + 1):
+            try:
+                await self._queue.send(queue, letter)
+            except DependencyUnavailable:
+                longest = ceiling_ms(_FIRST_WAIT_MS, failures, _LONGEST_WAIT_MS)
+                await self._clock.sleep(self._randomness.uniform(longest / 2, longest) / 1000)
+            else:
+                _log.error(
+                    "turn.dead_lettered",
+                    dead_letter_class=death.klass,
+                    fingerprint=letter.fingerprint,
+                    error_type=letter.error.type,
+                )
+                return True
+        _log.error("dead_letter.not_sent", fingerprint=letter.fingerprint)
+        return False
+
+    def _letter(self, request: TurnRequest, death: Death) -> DeadLetter:
+        now_ms = self._clock.now_ms()
+        error_type, stack = type(death.error).__name__, describe_stack(death.error)
+        return DeadLetter(
+            turn=request,
+            klass=death.klass,
+            error=DeadLetterError(
+                type=error_type, message=str(death.error)[:_MESSAGE_CHARACTERS], stack=stack
+            ),
+            attempts=(
+                AttemptRecord(
+                    attempt=death.attempt,
+                    worker=self._worker,
+                    path=death.path,
+                    started_at_ms=death.started_at_ms,
+                    ended_at_ms=now_ms,
+                    outcome="failed",
+                    error_type=error_type,
+                ),
+            ),
+            answer=death.answer,
+            dead_at_ms=now_ms,
+            fingerprint=fingerprint(error_type, stack),
+        )
+
+
+def dead_letter_queue(request: TurnRequest, path: Path) -> QueueName:
+    """The queue whose dead-letter queue keeps the turn: by its path, and by priority behind the queue_runner."""
+    if path != "queue":
+        return "burst"
+    return "background" if request.priority == "low" else "deferred"

@@ -1,0 +1,126 @@
+"""One turn from a request to its end: check, claim, answer, settle. The same for every compute path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shared.clock import Clock
+from shared.contracts.ledger import Claimed
+from shared.contracts.turns import Path, TurnRequest
+from shared.errors import ChatError, DependencyUnavailable
+from shared.policy.endings import end_of_error, failed_end
+from shared.policy.limits import AnswerPlan
+from shared.telemetry import Log, Metrics, bind
+from shared.turn.answering import Answering, Work
+from shared.turn.endings import Cancelled, Ending, Failed, Superseded
+from shared.turn.entry import Entry
+from shared.turn.flusher import Flusher
+from shared.turn.result import TurnResult
+from shared.turn.settlement import Settlement
+from shared.turn.timings import Stopwatch
+from shared.turn.writer import Stop, TurnWriter
+
+_log = Log("pipeline")
+
+
+class TurnPipeline:
+    """Runs turns, many at once. Its process keeps a flusher and a claim keeper running meanwhile."""
+
+    def __init__(
+        self,
+        entry: Entry,
+        answering: Answering,
+        settlement: Settlement,
+        flusher: Flusher,
+        *,
+        plan: Callable[[], AnswerPlan],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._entry = entry
+        self._answering = answering
+        self._settlement = settlement
+        self._flusher = flusher
+        self._plan = plan
+        self._clock = clock
+        self._metrics = metrics
+
+    async def run(self, request: TurnRequest, path: Path) -> TurnResult:
+        """Run one delivery of a turn; repeats are safe.
+
+        Raises nothing but CancelledError: then the model's stream is closed, the claim is no longer renewed, and
+        whoever cancelled hands the turn over or leaves it to the sweeper.
+        """
+        with bind(turn_id=request.turn_id, session_id=request.session_id, trace=request.trace):
+            try:
+                entered = await self._entry.enter(request, path)
+                if isinstance(entered, TurnResult):
+                    self._note_end(entered, path)
+                    return entered
+                with bind(attempt=entered.ref.attempt):
+                    return await self._run_claimed(entered, path)
+            except DependencyUnavailable as error:
+                _log.warning("turn.not_settled", reason=str(error))
+            except Exception as error:  # noqa: BLE001 - a process outlives every bug of one turn
+                _log.exception("turn.crashed", error)
+            return TurnResult(outcome="not_settled")
+
+    async def _run_claimed(self, claimed: Claimed, path: Path) -> TurnResult:
+        stopwatch = Stopwatch(self._clock, claimed.request.accepted_at_ms)
+        _log.info("turn.claimed", path=path, worker_followers=len(claimed.followers))
+        self._metrics.duration_ms("QueuedMs", stopwatch.timings().queued_ms, path=path)
+        writer = self._flusher.open(claimed, path)
+        try:
+            work = self._answering.begin(claimed, writer, self._plan(), stopwatch)
+            if claimed.cancel_requested:
+                writer.stop(Stop.CANCELLED)
+            ending = await self._answer(writer, work)
+            result = await self._settlement.settle(
+                writer, ending, facts=work.facts, stopwatch=stopwatch
+            )
+        finally:
+            self._flusher.close(writer)
+        self._note_end(result, path)
+        self._note_durations(stopwatch, path)
+        return result
+
+    async def _answer(self, writer: TurnWriter, work: Work) -> Ending:
+        ending: Ending | None = None
+        try:
+            async with writer.interruption:
+                ending = await work.run()
+        except ChatError as error:
+            ending = Failed(end_of_error(error), error)
+        except Exception as error:  # noqa: BLE001 - a bug ends its turn in words and as evidence
+            _log.exception("turn.bug", error)
+            ending = Failed(end_of_error(error), error)
+        if writer.is_fenced:
+            return Superseded()
+        return ending or _ending_of_stop(writer.stop_reason)
+
+    def _note_end(self, result: TurnResult, path: Path) -> None:
+        _log.info(
+            "turn.ended" if result.outcome == "ended" else "turn.left",
+            outcome=result.outcome,
+            status=result.status,
+            code=result.code,
+            path=path,
+        )
+        if result.status is not None:
+            self._metrics.count(
+                "TurnEnded", status=result.status, path=path, code=result.code or "none"
+            )
+
+    def _note_durations(self, stopwatch: Stopwatch, path: Path) -> None:
+        timings = stopwatch.timings()
+        self._metrics.duration_ms("TurnMs", timings.total_ms, path=path)
+        if stopwatch.first_text_at_ms is not None:
+            self._metrics.duration_ms("FirstTextMs", timings.first_token_ms, path=path)
+
+
+def _ending_of_stop(stop: Stop | None) -> Ending:
+    if stop is Stop.CANCELLED:
+        return Cancelled("user")
+    if stop is Stop.READERLESS:
+        return Cancelled("disconnect")
+    return Failed(failed_end("internal"))

@@ -1,0 +1,258 @@
+"""From an ending to an ended turn: store, evidence, ledger, next head, in this order."""
+
+from __future__ import annotations
+
+from typing import Literal, assert_never
+
+from shared.clock import Clock
+from shared.contracts.dead_letters import DeadLetterClass
+from shared.contracts.server_frames import Timings, Usage
+from shared.contracts.stored_turns import HistoryEntry, StoredTurn
+from shared.contracts.turns import EndStatus
+from shared.errors import DependencyUnavailable, ItemTooLarge
+from shared.policy.endings import end_of_error
+from shared.policy.history_window import fit_history
+from shared.policy.limits import TurnLimits
+from shared.ports import TurnDispatcher
+from shared.telemetry import Log
+from shared.turn.archive import Archive
+from shared.turn.closing import Closing
+from shared.turn.endings import (
+    NO_FACTS,
+    AlreadyAnswered,
+    AnswerFacts,
+    Cancelled,
+    Completed,
+    Ending,
+    Failed,
+    Postponed,
+    Superseded,
+    answered_frame,
+    cancelled_frame,
+    completed_frame,
+    failed_frame,
+)
+from shared.turn.evidence import Death, Evidence
+from shared.turn.memory import encode_window
+from shared.turn.result import TurnResult
+from shared.turn.timings import Stopwatch
+from shared.turn.writer import TerminalMaker, TurnWriter
+
+_log = Log("settlement")
+
+
+class Settlement:
+    """Ends claimed turns for good."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        closing: Closing,
+        dispatcher: TurnDispatcher,
+        evidence: Evidence,
+        clock: Clock,
+        limits: TurnLimits,
+    ) -> None:
+        self._archive = archive
+        self._closing = closing
+        self._dispatcher = dispatcher
+        self._evidence = evidence
+        self._clock = clock
+        self._limits = limits
+
+    async def settle(
+        self,
+        writer: TurnWriter,
+        ending: Ending,
+        *,
+        facts: AnswerFacts,
+        stopwatch: Stopwatch,
+    ) -> TurnResult:
+        """End the turn as `ending` says; raises nothing that the store, the queues or the ledger may answer."""
+        match ending:
+            case Completed():
+                return await self._complete(writer, ending, facts, stopwatch)
+            case Cancelled():
+                return await self._cancel(writer, ending, facts, stopwatch)
+            case Failed():
+                return await self._fail(writer, ending, facts, stopwatch)
+            case AlreadyAnswered(stored):
+                return await self._repeat(writer, stored)
+            case Postponed(delay_ms):
+                return TurnResult(
+                    outcome="retry_later", attempt=writer.claim.attempt, delay_ms=delay_ms
+                )
+            case Superseded():
+                return TurnResult(outcome="superseded", attempt=writer.claim.attempt)
+            case _:
+                assert_never(ending)
+
+    async def _complete(
+        self,
+        writer: TurnWriter,
+        ending: Completed,
+        facts: AnswerFacts,
+        stopwatch: Stopwatch,
+    ) -> TurnResult:
+        timings = stopwatch.timings()
+        stored = self._item(writer, "completed", ending.stop_reason, facts, ending.usage, timings)
+        try:
+            winner = await self._archive.put(stored)
+        except (DependencyUnavailable, ItemTooLarge) as error:
+            # Shown, but not kept: the next turn would not know it, so the reader is told and the answer is evidence.
+            _log.error("turn.not_stored", error_type=type(error).__name__)
+            return await self._fail(
+                writer, Failed(end_of_error(error), error), facts, stopwatch, klass="not_stored"
+            )
+        if winner is not None:
+            return self._leave_to_takeover(writer, winner)
+        terminal = completed_frame(writer.request.turn_id, writer.text, ending, facts, timings)
+        history = self._window(writer, facts)
+        return await self._close(writer, terminal, "completed", history)
+
+    async def _cancel(
+        self,
+        writer: TurnWriter,
+        ending: Cancelled,
+        facts: AnswerFacts,
+        stopwatch: Stopwatch,
+    ) -> TurnResult:
+        history = None
+        if writer.text:
+            stored = self._item(
+                writer, "cancelled", "cancelled", facts, Usage(), stopwatch.timings()
+            )
+            try:
+                winner = await self._archive.put(stored)
+                history = self._window(writer, facts)
+            except (DependencyUnavailable, ItemTooLarge) as error:
+                _log.error("turn.not_stored", error_type=type(error).__name__)
+                winner = None
+                await self._bury(writer, error, "not_stored", stopwatch)
+        else:
+            winner = await self._mark(writer, "cancelled", facts, stopwatch)
+        if winner is not None:
+            return self._leave_to_takeover(writer, winner)
+        terminal = cancelled_frame(writer.request.turn_id, writer.text, ending)
+        return await self._close(writer, terminal, "cancelled", history, code=ending.by)
+
+    async def _fail(
+        self,
+        writer: TurnWriter,
+        ending: Failed,
+        facts: AnswerFacts,
+        stopwatch: Stopwatch,
+        *,
+        klass: DeadLetterClass | None = None,
+    ) -> TurnResult:
+        if klass is None:
+            winner = await self._mark(writer, "failed", facts, stopwatch)
+            if winner is not None:
+                return self._leave_to_takeover(writer, winner)
+        klass = klass or ending.end.dead_letter
+        if klass is not None and ending.error is not None:
+            await self._bury(writer, ending.error, klass, stopwatch)
+        terminal = failed_frame(writer.request.turn_id, writer.text, ending.end)
+        return await self._close(writer, terminal, "failed", None, code=ending.end.code)
+
+    async def _repeat(self, writer: TurnWriter, stored: StoredTurn) -> TurnResult:
+        writer.start("stored", stored.intent, stored.model)
+        writer.write(stored.assistant_text)
+        status: EndStatus = "cancelled" if stored.status == "cancelled" else "completed"
+        return await self._close(writer, answered_frame(stored), status, None)
+
+    async def _close(
+        self,
+        writer: TurnWriter,
+        terminal: TerminalMaker,
+        status: EndStatus,
+        history: bytes | None,
+        *,
+        code: str = "",
+    ) -> TurnResult:
+        # `started` is the first frame even of an attempt that fails at once.
+        writer.start(writer.path, NO_FACTS.intent, NO_FACTS.model)
+        closed = await self._closing.close(writer, terminal, status=status, history=history)
+        if closed.next_head is not None:
+            await self._dispatcher.dispatch(closed.next_head)
+        return TurnResult(
+            outcome=closed.outcome,
+            status=status if closed.outcome == "ended" else None,
+            attempt=writer.claim.attempt,
+            code=code,
+        )
+
+    async def _mark(
+        self,
+        writer: TurnWriter,
+        status: Literal["failed", "cancelled"],
+        facts: AnswerFacts,
+        stopwatch: Stopwatch,
+    ) -> StoredTurn | None:
+        """Keep an older producer from storing an answer behind this end; the answer it has stored, if it has."""
+        held_ms = (self._clock.monotonic_s() - writer.last_held_s) * 1000
+        if writer.claim.attempt == 1 and held_ms < self._limits.lease_ms:
+            return None
+        marker = self._item(writer, "marker", status, facts, Usage(), stopwatch.timings())
+        try:
+            winner = await self._archive.put(marker)
+        except DependencyUnavailable:
+            _log.error("turn.not_marked")
+            return None
+        return None if winner is None or winner.status == "marker" else winner
+
+    def _leave_to_takeover(self, writer: TurnWriter, winner: StoredTurn) -> TurnResult:
+        # The lease lapses, and the attempt that the sweeper dispatches then finds the stored answer and delivers it.
+        _log.warning("turn.answered_elsewhere", stored_attempt=winner.attempt)
+        return TurnResult(outcome="superseded", attempt=writer.claim.attempt)
+
+    async def _bury(
+        self, writer: TurnWriter, error: Exception, klass: DeadLetterClass, stopwatch: Stopwatch
+    ) -> None:
+        death = Death(
+            klass=klass,
+            error=error,
+            attempt=writer.claim.attempt,
+            path=writer.path,
+            started_at_ms=stopwatch.claimed_at_ms,
+            answer=writer.text if klass == "not_stored" else None,
+        )
+        await self._evidence.keep(writer.request, death)
+
+    def _window(self, writer: TurnWriter, facts: AnswerFacts) -> bytes:
+        newest = HistoryEntry(writer.request.turn_id, writer.request.text, writer.text)
+        return encode_window(
+            fit_history(
+                (*facts.recalled, newest),
+                max_turns=self._limits.cached_history_turns,
+                max_tokens=self._limits.cached_history_tokens,
+            )
+        )
+
+    def _item(
+        self,
+        writer: TurnWriter,
+        status: Literal["completed", "cancelled", "marker"],
+        stop_reason: str,
+        facts: AnswerFacts,
+        usage: Usage,
+        timings: Timings,
+    ) -> StoredTurn:
+        request = writer.request
+        return StoredTurn(
+            ref=request.ref,
+            message_id=request.message_id,
+            attempt=writer.claim.attempt,
+            nonce=writer.nonce,
+            status=status,
+            user_text=request.text,
+            assistant_text="" if status == "marker" else writer.text,
+            stop_reason=stop_reason,
+            intent=facts.intent,
+            model=facts.model,
+            usage=usage,
+            timings=timings,
+            sources=facts.sources,
+            accepted_at_ms=request.accepted_at_ms,
+            completed_at_ms=self._clock.now_ms(),
+        )
