@@ -1,0 +1,100 @@
+"""A user stops a turn, running or waiting."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import assert_never
+
+from services.gateway.ending import Endings
+from services.gateway.replaying import Replaying, turn_of
+from services.gateway.session_io import CouldNotAsk, NotFound, Replayed, Stopped, Stopping
+from shared.clock import Clock
+from shared.contracts.identifiers import SessionRef, TurnId
+from shared.contracts.ledger import CancelRequested, Finished, Follower, TurnEnded, TurnUnknown
+from shared.contracts.server_frames import ResponseCancelled, encode_frame
+from shared.errors import DependencyUnavailable
+from shared.ports import SessionQueue
+from shared.telemetry import Log
+
+_TRIES = 3
+_TRY_AGAIN_S = 0.3
+_EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+
+_log = Log("cancelling")
+
+
+class Cancelling:
+    """The use case behind `chat.cancel`."""
+
+    def __init__(
+        self, *, sessions: SessionQueue, replaying: Replaying, endings: Endings, clock: Clock
+    ) -> None:
+        self._sessions = sessions
+        self._replaying = replaying
+        self._endings = endings
+        self._clock = clock
+
+    async def cancel(
+        self, session: SessionRef, turn_id: TurnId, follower: Follower | None
+    ) -> Stopping | Stopped | NotFound | CouldNotAsk:
+        """Stop the turn; the sender follows it until its end. A ledger that is away is asked a few times. Raises nothing.
+
+        Repeating it is safe: an ended turn answers its terminal frame.
+        """
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                return await self._cancel(session, turn_id, follower)
+            except DependencyUnavailable as error:
+                _log.warning("cancel.unavailable", turn_id=turn_id, error_type=type(error).__name__)
+            if tries_left:
+                await self._clock.sleep(_TRY_AGAIN_S)
+        return CouldNotAsk(turn_id, "cancel")
+
+    async def _cancel(
+        self, session: SessionRef, turn_id: TurnId, follower: Follower | None
+    ) -> Stopping | Stopped | NotFound | CouldNotAsk:
+        turn = turn_of(session, turn_id)
+        if turn is None:
+            return NotFound(turn_id, "cancel")
+        outcome = cancelled_unclaimed(turn_id)
+        answer = await self._sessions.cancel(turn, outcome, self._clock.now_ms())
+        match answer:
+            case CancelRequested():
+                if follower is not None:
+                    await self._follow(session, turn_id, follower)
+                return Stopping(turn_id)
+            case Finished():
+                sender = None if follower is None else follower.connection_id
+                await self._endings.follow_up(answer, outcome, sender)
+                return Stopped(turn_id, outcome)
+            case TurnEnded():
+                if answer.status == "rejected":
+                    return NotFound(turn_id, "cancel")
+                return Stopped(turn_id, answer.outcome)
+            case TurnUnknown():
+                return await self._stored_end(session, turn_id)
+            case _:
+                assert_never(answer)
+
+    async def _follow(self, session: SessionRef, turn_id: TurnId, follower: Follower) -> None:
+        """The terminal frame goes to the sender of the cancel, who may not have followed the turn so far."""
+        await self._replaying.replay(
+            session, turn_id, follower, attempt=None, after_seq=-1, purpose="cancel"
+        )
+
+    async def _stored_end(
+        self, session: SessionRef, turn_id: TurnId
+    ) -> Stopped | NotFound | CouldNotAsk:
+        answer = await self._replaying.replay(
+            session, turn_id, None, attempt=None, after_seq=-1, purpose="cancel"
+        )
+        return Stopped(turn_id, answer.frames[-1]) if isinstance(answer, Replayed) else answer
+
+
+def cancelled_unclaimed(turn_id: TurnId) -> bytes:
+    """The terminal frame of a turn that is cancelled before any claim."""
+    return encode_frame(
+        ResponseCancelled(
+            turn_id=turn_id, attempt=0, seq=0, by="user", length=0, sha256=_EMPTY_SHA256
+        )
+    )

@@ -1,0 +1,137 @@
+"""What a reader missed of a turn: from the log, else from the store."""
+
+from __future__ import annotations
+
+import msgspec
+
+from services.gateway.session_io import CouldNotAsk, NotFound, Purpose, Replayed
+from services.gateway.turn_view import frame_head
+from shared.clock import Clock
+from shared.contracts.identifiers import SessionRef, TurnId, TurnRef, session_of_turn
+from shared.contracts.ledger import Follower, Replay, TurnState, TurnUnknown
+from shared.contracts.server_frames import decode_server_frame, encode_frame
+from shared.errors import DependencyUnavailable
+from shared.ports import TurnFollowers, TurnStore
+from shared.telemetry import Log
+from shared.turn.stored_replay import replay_stored
+
+_log = Log("replaying")
+
+
+def turn_of(session: SessionRef, turn_id: TurnId) -> TurnRef | None:
+    """The turn under the caller's own identity, whatever session of theirs it belongs to; None = no turn id.
+
+    A foreign id falls into an empty namespace, so it is simply unknown.
+    """
+    session_id = session_of_turn(turn_id)
+    if session_id is None:
+        return None
+    return TurnRef(SessionRef(session.tenant, session.user, session_id), turn_id)
+
+
+class Replaying:
+    """The use case behind `chat.resume`, duplicates and the look at a silent turn."""
+
+    def __init__(self, followers: TurnFollowers, store: TurnStore, clock: Clock) -> None:
+        self._followers = followers
+        self._store = store
+        self._clock = clock
+
+    async def replay(
+        self,
+        session: SessionRef,
+        turn_id: TurnId,
+        follower: Follower | None,
+        *,
+        attempt: int | None,
+        after_seq: int,
+        purpose: Purpose,
+    ) -> Replayed | NotFound | CouldNotAsk:
+        """Add the follower (None only reads), then read. Raises nothing."""
+        turn = turn_of(session, turn_id)
+        if turn is None:
+            return NotFound(turn_id, purpose)
+        try:
+            answer = await self._followers.follow(
+                turn,
+                follower,
+                attempt=attempt,
+                after_seq=after_seq,
+                now_ms=self._clock.now_ms(),
+            )
+            if isinstance(answer, TurnUnknown):
+                return await self._stored(turn, purpose) or NotFound(turn_id, purpose)
+            if answer.state.status == "rejected":
+                return NotFound(turn_id, purpose)
+            if answer.state.outcome is not None and not answer.log_kept:
+                return await self._ended(turn, answer.state, answer.state.outcome, purpose)
+        except DependencyUnavailable as error:
+            _log.warning("replay.unavailable", turn_id=turn_id, error_type=type(error).__name__)
+            return CouldNotAsk(turn_id, purpose)
+        return _from_log(turn_id, answer, purpose)
+
+    async def _ended(
+        self, turn: TurnRef, state: TurnState, outcome: bytes, purpose: Purpose
+    ) -> Replayed:
+        """The log is gone, the outcome is not: the stored text if there is one, else the terminal frame alone."""
+        if state.attempt > 0:
+            stored = await self._stored(turn, purpose)
+            if stored is not None:
+                return stored
+        return Replayed(
+            turn_id=turn.turn_id,
+            purpose=purpose,
+            attempt=state.attempt + 1 if state.attempt else 0,
+            from_seq=0,
+            frames=(terminal_alone(outcome, state.attempt),),
+            complete=True,
+            is_stored=True,
+        )
+
+    async def _stored(self, turn: TurnRef, purpose: Purpose) -> Replayed | None:
+        stored = await self._store.get(turn)
+        if stored is None or stored.status == "marker":
+            return None
+        return Replayed(
+            turn_id=turn.turn_id,
+            purpose=purpose,
+            attempt=stored.attempt + 1,
+            from_seq=0,
+            frames=tuple(encode_frame(frame) for frame in replay_stored(stored)),
+            complete=True,
+            is_stored=True,
+        )
+
+
+def terminal_alone(outcome: bytes, attempt: int) -> bytes:
+    """An end without text, for a reader whose log is gone: of `attempt` + 1 with seq 0, so that it is next in order.
+
+    Ends before any claim (attempt 0) stay as they are.
+    """
+    if attempt == 0:
+        return outcome
+    frame = decode_server_frame(outcome)
+    return encode_frame(
+        msgspec.structs.replace(frame, attempt=attempt + 1, seq=0)  # type: ignore[type-var]
+    )
+
+
+def _from_log(turn_id: TurnId, answer: Replay, purpose: Purpose) -> Replayed:
+    state, frames = answer.state, answer.frames
+    if state.outcome is not None and (not frames or not frame_head(frames[-1]).is_terminal):
+        frames = (*frames, state.outcome)
+    is_queued = (
+        state.status == "waiting"
+        and not state.ended
+        and state.placed == "burst"
+        and state.position == 0
+    )
+    return Replayed(
+        turn_id=turn_id,
+        purpose=purpose,
+        attempt=state.attempt,
+        from_seq=answer.from_seq,
+        frames=frames,
+        complete=state.ended,
+        is_queued=is_queued,
+    )

@@ -1,0 +1,214 @@
+"""A user message becomes a turn, or is refused in words."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+import msgspec
+
+from services.gateway.door import Door, Refusal
+from services.gateway.ending import Endings
+from services.gateway.placing import Placing
+from services.gateway.session_io import Accepted, Refused
+from shared.clock import Clock, Randomness
+from shared.contracts.identifiers import MessageId, SessionRef, TurnId, new_turn_id
+from shared.contracts.ledger import (
+    AcceptedAsHead,
+    AcceptedAsWaiting,
+    AcceptedDetached,
+    AlreadyAccepted,
+    Finished,
+    Follower,
+    SessionBusy,
+    StillClaimed,
+    TurnEnded,
+    TurnState,
+    TurnUnknown,
+)
+from shared.contracts.server_frames import AcceptedPath, ChatRejected, encode_frame
+from shared.contracts.turns import TurnRequest
+from shared.errors import DependencyUnavailable
+from shared.ports import SessionQueue, TurnClaims
+from shared.telemetry import Log, Metrics
+
+_BUSY_RETRY_MS = 5_000
+_UNAVAILABLE_RETRY_MS = 1_000
+
+_log = Log("sending")
+
+
+class Sending:
+    """The use case behind `chat.send`."""
+
+    def __init__(
+        self,
+        *,
+        sessions: SessionQueue,
+        claims: TurnClaims,
+        placing: Placing,
+        endings: Endings,
+        door: Door,
+        clock: Clock,
+        randomness: Randomness,
+        metrics: Metrics,
+    ) -> None:
+        self._sessions = sessions
+        self._claims = claims
+        self._placing = placing
+        self._endings = endings
+        self._door = door
+        self._clock = clock
+        self._randomness = randomness
+        self._metrics = metrics
+
+    async def send(
+        self,
+        session: SessionRef,
+        message_id: MessageId,
+        text: str,
+        metadata: dict[str, Any],
+        follower: Follower | None,
+    ) -> Accepted | Refused:
+        """Accept and place the message; `follower` receives its frames. Raises nothing.
+
+        Repeating a message id that is known is never refused and never starts a second turn.
+        """
+        refusal = self._door.refusal(session.tenant, session.user)
+        if refusal is not None:
+            known = await self._known(session, message_id)
+            if known is None:
+                return self._refused(message_id, refusal)
+        now_ms = self._clock.now_ms()
+        request = TurnRequest(
+            turn_id=new_turn_id(session.session_id, now_ms, self._randomness.token_bytes(10)),
+            session_id=session.session_id,
+            message_id=message_id,
+            tenant=session.tenant,
+            user=session.user,
+            text=text,
+            metadata=metadata,
+            connection_id=None if follower is None else follower.connection_id,
+            accepted_at_ms=now_ms,
+            trace=self._randomness.token_bytes(8).hex(),
+        )
+        try:
+            return await self._accept(request, follower)
+        except DependencyUnavailable as error:
+            _log.warning(
+                "send.unavailable",
+                session_id=session.session_id,
+                turn_id=request.turn_id,
+                error_type=type(error).__name__,
+            )
+            return self._refused(message_id, _unavailable(), request.turn_id)
+
+    async def _accept(self, request: TurnRequest, follower: Follower | None) -> Accepted | Refused:
+        answer = await self._sessions.accept(request, follower)
+        match answer:
+            case AcceptedAsHead():
+                head = msgspec.structs.replace(request, ready_at_ms=request.accepted_at_ms)
+                return await self._place(head, follower)
+            case AcceptedAsWaiting(position=position):
+                self._metrics.count("AcceptedTurns", path="waiting")
+                return _accepted(request, position=position)
+            case AlreadyAccepted(state=state):
+                self._door.give_back(request.tenant, request.user)
+                self._metrics.count("DuplicateMessages")
+                return known_turn(request.message_id, state)
+            case SessionBusy():
+                message = "Please wait for the answers to your earlier messages."
+                refusal = Refusal("busy", message, _BUSY_RETRY_MS, "waiting_turns")
+                return self._refused(request.message_id, refusal)
+            case AcceptedDetached():
+                raise AssertionError("an interactive turn is never detached")
+            case _:
+                assert_never(answer)
+
+    async def _place(self, head: TurnRequest, follower: Follower | None) -> Accepted | Refused:
+        try:
+            placed = await self._placing.place(head)
+        except DependencyUnavailable:
+            placed = _unavailable()
+        if not isinstance(placed, Refusal):
+            self._metrics.count("AcceptedTurns", path=placed)
+            return Accepted(message_id=head.message_id, turn_id=head.turn_id, path=placed)
+        return await self._take_back(head, placed, follower)
+
+    async def _take_back(
+        self, head: TurnRequest, refusal: Refusal, follower: Follower | None
+    ) -> Accepted | Refused:
+        """Nobody took the turn: it is rejected, unless some worker has claimed it in the meantime."""
+        refused = self._refused(head.message_id, refusal, head.turn_id)
+        outcome = encode_frame(
+            ChatRejected(
+                message_id=head.message_id,
+                code=refusal.code,
+                message=refusal.message,
+                retry_after_ms=refusal.retry_after_ms,
+            )
+        )
+        answer = await self._claims.end_unclaimed(
+            head.ref, status="rejected", outcome=outcome, now_ms=self._clock.now_ms()
+        )
+        match answer:
+            case Finished():
+                sender = None if follower is None else follower.connection_id
+                await self._endings.follow_up(answer, outcome, sender)
+                return refused
+            case TurnUnknown():
+                return refused
+            case StillClaimed(state=state):
+                return known_turn(head.message_id, state, duplicate=False)
+            case TurnEnded():
+                return Accepted(message_id=head.message_id, turn_id=head.turn_id, path="inline")
+            case _:
+                assert_never(answer)
+
+    async def _known(self, session: SessionRef, message_id: MessageId) -> TurnState | None:
+        try:
+            return await self._sessions.find_message(session, message_id)
+        except DependencyUnavailable:
+            return None
+
+    def _refused(
+        self, message_id: MessageId, refusal: Refusal, turn_id: TurnId | None = None
+    ) -> Refused:
+        self._metrics.count("RejectedMessages", code=refusal.code, reason=refusal.reason)
+        return Refused(
+            message_id=message_id,
+            code=refusal.code,
+            message=refusal.message,
+            retry_after_ms=refusal.retry_after_ms,
+            turn_id=turn_id,
+        )
+
+
+def known_turn(message_id: MessageId, state: TurnState, *, duplicate: bool = True) -> Accepted:
+    """The answer for a turn that exists: `waiting` while it waits, else where it was last put."""
+    return Accepted(
+        message_id=message_id,
+        turn_id=state.request.turn_id,
+        path=_path(state),
+        duplicate=duplicate,
+        position=state.position,
+    )
+
+
+def _path(state: TurnState) -> AcceptedPath:
+    if state.position:
+        return "waiting"
+    return "inline" if state.placed == "waiting" else state.placed
+
+
+def _accepted(request: TurnRequest, *, position: int) -> Accepted:
+    return Accepted(
+        message_id=request.message_id,
+        turn_id=request.turn_id,
+        path="waiting",
+        position=position,
+    )
+
+
+def _unavailable() -> Refusal:
+    message = "Your message could not be taken just now. Please send it again."
+    return Refusal("unavailable", message, _UNAVAILABLE_RETRY_MS, "unavailable")
