@@ -1,0 +1,44 @@
+"""Queues of work, dead letters and dispatches, in memory."""
+
+from __future__ import annotations
+
+from shared.contracts.dead_letters import DeadLetter
+from shared.contracts.turns import QueueName, TurnRequest
+from shared.errors import DependencyUnavailable
+
+
+class FakeTurnQueue:
+    """TurnQueue. `sent` holds (queue, request, delay_s)."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[QueueName, TurnRequest, int]] = []
+        self.unavailable = False
+
+    async def send(self, queue: QueueName, request: TurnRequest, *, delay_s: int = 0) -> None:
+        if self.unavailable:
+            raise DependencyUnavailable("the fake queue was told to be away")
+        self.sent.append((queue, request, delay_s))
+
+
+class FakeDeadLetterQueue:
+    """DeadLetterQueue. `letters` holds (queue, letter); `failing` counts down sends that raise."""
+
+    def __init__(self) -> None:
+        self.letters: list[tuple[QueueName, DeadLetter]] = []
+        self.failing = 0
+
+    async def send(self, queue: QueueName, letter: DeadLetter) -> None:
+        if self.failing:
+            self.failing -= 1
+            raise DependencyUnavailable("the fake dead-letter queue was told to be away")
+        self.letters.append((queue, letter))
+
+
+class FakeDispatcher:
+    """TurnDispatcher. `dispatched` holds the heads."""
+
+    def __init__(self) -> None:
+        self.dispatched: list[TurnRequest] = []
+
+    async def dispatch(self, request: TurnRequest) -> None:
+        self.dispatched.append(request)
