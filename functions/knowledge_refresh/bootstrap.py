@@ -22,7 +22,6 @@ class KnowledgeRefresh:
 
     refresh: Callable[[], RefreshReport]
     metrics_namespace: str
-    environment: str
 
 
 def build_knowledge_refresh(settings: Settings) -> KnowledgeRefresh:
@@ -37,5 +36,4 @@ def build_knowledge_refresh(settings: Settings) -> KnowledgeRefresh:
     return KnowledgeRefresh(
         refresh=partial(refresh_index, artefacts, repository),
         metrics_namespace=settings.telemetry.metrics_namespace,
-        environment=settings.telemetry.environment,
     )

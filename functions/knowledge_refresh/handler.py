@@ -14,13 +14,16 @@ from functions.knowledge_refresh.refresh import RefreshReport
 from shared.settings import load_settings
 
 _SERVICE = "knowledge_refresh"
+_LOGGED_NAMES = 50
 logger = Logger(service=_SERVICE)
 
 
 @lru_cache(maxsize=1)
 def _function() -> KnowledgeRefresh:
     """Built at the first invocation, kept as long as the execution environment."""
-    return build_knowledge_refresh(load_settings("knowledge_refresh"))
+    settings = load_settings("knowledge_refresh")
+    logger.setLevel(settings.telemetry.log_level.upper())
+    return build_knowledge_refresh(settings)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -46,4 +49,13 @@ def _tell(report: RefreshReport, function: KnowledgeRefresh) -> None:
         metrics.add_metric("KnowledgePassages", MetricUnit.Count, report.passages)
     metrics.flush_metrics()
     level = logger.error if report.status == "refused" else logger.info
-    level("knowledge_refreshed", extra={"report": msgspec.to_builtins(report)})
+    level("knowledge_refreshed", extra={"report": _brief(report)})
+
+
+def _brief(report: RefreshReport) -> dict[str, Any]:
+    """The report for a log line, whose size CloudWatch limits: lists end after _LOGGED_NAMES entries."""
+    fields: dict[str, Any] = msgspec.to_builtins(report)
+    return {
+        name: value[:_LOGGED_NAMES] if isinstance(value, tuple | list) else value
+        for name, value in fields.items()
+    } | {f"{name}_count": len(fields[name]) for name in ("added", "changed", "removed", "faults")}

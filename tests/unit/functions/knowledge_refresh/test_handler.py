@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -49,6 +50,18 @@ def test_handler_answers_and_counts_what_is_broken(
     assert report["faults"][0]["document"] == "series/bad.md"
     metrics = [line for line in printed(capsys) if "_aws" in line]
     assert metrics[0]["KnowledgeRefreshFaults"] == [1.0]
+
+
+def test_handler_logs_a_bounded_line(
+    bucket: KnowledgeBucket, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOGGED_NAMES", 2)
+    stream = io.StringIO()
+    monkeypatch.setattr(module.logger._logger.handlers[0], "stream", stream)
+    assert len(module.handler({}, None)["added"]) == 7
+    report = json.loads(stream.getvalue())["report"]
+    assert report["added"] == ["assistant.json", "intents/recommendation.txt"]
+    assert (report["added_count"], report["faults_count"]) == (7, 0)
 
 
 def test_handler_needs_the_bucket_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
