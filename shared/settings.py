@@ -177,6 +177,9 @@ class GatewaySettings:
     allowed_origins: tuple[str, ...] = _setting(
         (), "browser origins, comma separated; empty = the page's own origin"
     )
+    trusted_proxies: int = _setting(
+        0, "proxies in front that append to X-Forwarded-For; 0 = the socket's own address"
+    )
     assistant_file: str = _setting("", "JSON shown by the page: name, greeting, suggestions")
     heartbeat_ms: int = _setting(25_000, "WebSocket pings; under half of every idle timer")
     idle_close_ms: int = _setting(300_000, "without user activity the socket closes with 4408")

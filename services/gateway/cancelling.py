@@ -6,10 +6,10 @@ import hashlib
 from typing import assert_never
 
 from services.gateway.ending import Endings
-from services.gateway.replaying import Replaying, turn_of
+from services.gateway.replaying import Replaying
 from services.gateway.session_io import CouldNotAsk, NotFound, Replayed, Stopped, Stopping
 from shared.clock import Clock
-from shared.contracts.identifiers import SessionRef, TurnId
+from shared.contracts.identifiers import SessionRef, TurnId, turn_of
 from shared.contracts.ledger import CancelRequested, Finished, Follower, TurnEnded, TurnUnknown
 from shared.contracts.server_frames import ResponseCancelled, encode_frame
 from shared.errors import DependencyUnavailable
@@ -37,7 +37,7 @@ class Cancelling:
     async def cancel(
         self, session: SessionRef, turn_id: TurnId, follower: Follower | None
     ) -> Stopping | Stopped | NotFound | CouldNotAsk:
-        """Stop the turn; the sender follows it until its end. A ledger that is away is asked a few times. Raises nothing.
+        """Stop the turn; the sender follows it until its end. Raises nothing: a ledger that is away is asked again.
 
         Repeating it is safe: an ended turn answers its terminal frame.
         """

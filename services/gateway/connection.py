@@ -29,7 +29,7 @@ from services.gateway.session_io import (
 )
 from services.gateway.socket_protocol import Socket
 from shared.clock import Clock
-from shared.contracts.identifiers import SessionRef, TurnId
+from shared.contracts.identifiers import SessionRef, TurnId, TurnRef, turn_of
 from shared.contracts.ledger import Follower
 from shared.ports import PushStatus
 from shared.telemetry import Log
@@ -184,6 +184,11 @@ class Connection:
         if self._worker is not None:
             await self._worker
         return self.session.turns.turn_ids()
+
+    def turn_refs(self, turn_ids: Sequence[TurnId]) -> list[TurnRef]:
+        """The turns under this caller's identity."""
+        refs = (turn_of(self.session_ref, turn_id) for turn_id in turn_ids)
+        return [ref for ref in refs if ref is not None]
 
     def _write(self, data: bytes) -> None:
         self._observe()

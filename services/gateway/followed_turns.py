@@ -163,6 +163,10 @@ class FollowedTurns:
         self._dropped.pop(turn_id, None)
         return [self._ask(self._view(turn_id, now_ms), attempt, after_seq, "resume")]
 
+    def follow(self, turn_id: TurnId, now_ms: int) -> None:
+        """The turn exists and this connection is among its followers."""
+        self._view(turn_id, now_ms).is_known = True
+
     def replayed(self, answer: Replayed, now_ms: int) -> list[Action]:
         """The log was read."""
         view = self._views.get(answer.turn_id)

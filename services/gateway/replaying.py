@@ -7,7 +7,7 @@ import msgspec
 from services.gateway.session_io import CouldNotAsk, NotFound, Purpose, Replayed
 from services.gateway.turn_view import frame_head
 from shared.clock import Clock
-from shared.contracts.identifiers import SessionRef, TurnId, TurnRef, session_of_turn
+from shared.contracts.identifiers import SessionRef, TurnId, TurnRef, turn_of
 from shared.contracts.ledger import Follower, Replay, TurnState, TurnUnknown
 from shared.contracts.server_frames import decode_server_frame, encode_frame
 from shared.errors import DependencyUnavailable
@@ -16,17 +16,6 @@ from shared.telemetry import Log
 from shared.turn.stored_replay import replay_stored
 
 _log = Log("replaying")
-
-
-def turn_of(session: SessionRef, turn_id: TurnId) -> TurnRef | None:
-    """The turn under the caller's own identity, whatever session of theirs it belongs to; None = no turn id.
-
-    A foreign id falls into an empty namespace, so it is simply unknown.
-    """
-    session_id = session_of_turn(turn_id)
-    if session_id is None:
-        return None
-    return TurnRef(SessionRef(session.tenant, session.user, session_id), turn_id)
 
 
 class Replaying:
@@ -111,9 +100,7 @@ def terminal_alone(outcome: bytes, attempt: int) -> bytes:
     if attempt == 0:
         return outcome
     frame = decode_server_frame(outcome)
-    return encode_frame(
-        msgspec.structs.replace(frame, attempt=attempt + 1, seq=0)  # type: ignore[type-var]
-    )
+    return encode_frame(msgspec.structs.replace(frame, attempt=attempt + 1, seq=0))
 
 
 def _from_log(turn_id: TurnId, answer: Replay, purpose: Purpose) -> Replayed:

@@ -190,6 +190,7 @@ class Session:
             case CouldNotAsk():
                 return self._could_not_ask(answer, now_ms)
             case Stopping():
+                self.turns.follow(answer.turn_id, now_ms)
                 return []
             case Stopped():
                 return self.turns.stopped(answer)

@@ -63,6 +63,17 @@ def session_of_turn(turn_id: str) -> SessionId | None:
     return SessionId(session_id)
 
 
+def turn_of(caller: SessionRef, turn_id: TurnId) -> TurnRef | None:
+    """The turn under the caller's own identity, whatever session of theirs it belongs to; None = no turn id.
+
+    A foreign id falls into an empty namespace, so it is simply unknown.
+    """
+    session_id = session_of_turn(turn_id)
+    if session_id is None:
+        return None
+    return TurnRef(SessionRef(caller.tenant, caller.user, session_id), turn_id)
+
+
 def new_turn_id(session_id: SessionId, at_ms: int, entropy: bytes) -> TurnId:
     """`<session_id>.<ULID>`; opaque to clients."""
     return TurnId(f"{session_id}.{ulid(at_ms, entropy)}")
