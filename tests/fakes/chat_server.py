@@ -117,9 +117,9 @@ class FakeChatServer:
 
     async def start(self, port: int = 0) -> None:
         app = web.Application(middlewares=[_security_headers])
-        app.router.add_get("/", lambda _: web.FileResponse(WEB / "index.html"))
+        app.router.add_get("/", _index)
         app.router.add_static("/static", WEB)
-        app.router.add_get("/assistant.json", lambda _: web.json_response(ASSISTANT))
+        app.router.add_get("/assistant.json", _assistant)
         app.router.add_post("/v1/tokens", self._token)
         app.router.add_get("/v1/turns/{turn_id}", self._turn)
         app.router.add_get("/ws", self._socket)
@@ -456,6 +456,14 @@ def chat_server_in_thread(*, pace_s: float = 0.02, port: int = 0) -> Iterator[Th
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
         loop.close()
+
+
+async def _index(request: web.Request) -> web.FileResponse:
+    return web.FileResponse(WEB / "index.html")
+
+
+async def _assistant(request: web.Request) -> web.Response:
+    return web.json_response(ASSISTANT)
 
 
 def _user(request: web.Request) -> str:
