@@ -11,7 +11,7 @@ from functions.burst_worker.batch_event import QueueMessage
 from shared.clock import Clock
 from shared.contracts.dead_letters import DeadLetter, DeadLetterError
 from shared.contracts.turns import TurnRequest, decode_turn
-from shared.errors import DependencyUnavailable, MalformedMessage, PermanentError, UnsupportedTurn
+from shared.errors import ChatError, MalformedMessage, PermanentError, UnsupportedTurn
 from shared.policy.fingerprint import fingerprint
 from shared.ports import DeadLetterQueue, TurnQueue
 from shared.telemetry import Log, Metrics, bind, describe_stack
@@ -113,7 +113,7 @@ class TurnBatch:
         )
         try:
             await self._queue.send("retry", message, delay_s=-(-delay_ms // 1000))
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.warning("turn.hand_over_failed", reason=reason, error_type=type(error).__name__)
             return False
         _log.info("turn.handed_over", reason=reason, delay_ms=delay_ms)
@@ -135,7 +135,7 @@ class TurnBatch:
         )
         try:
             await self._dead_letters.send(message.queue, letter)
-        except DependencyUnavailable as unavailable:
+        except ChatError as unavailable:
             _log.warning("message.malformed_not_kept", error_type=type(unavailable).__name__)
             return False
         _log.error("message.malformed", error_type=name, size_bytes=len(message.body))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from shared.contracts.turns import IntakeDecision, TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError
 from shared.policy.routing import has_own_queue
 from shared.ports import TurnDispatcher
 from shared.telemetry import Log
@@ -35,7 +35,7 @@ class HeadDispatcher:
             return
         try:
             decision = await self._place(request)
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.warning(
                 "head.left_to_sweeper",
                 turn_id=request.turn_id,

@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.placement import DRAINING, Placement
 from shared.clock import Clock
 from shared.contracts.turns import MESSAGE_LIMIT_BYTES, decode_turn
-from shared.errors import DependencyUnavailable, MalformedMessage, UnsupportedTurn
+from shared.errors import ChatError, MalformedMessage, UnsupportedTurn
 from shared.policy.sigv4 import Credential, verify
 from shared.telemetry import Log
+from shared.turn.load_watch import LoadWatch
 
 BODY_TIMEOUT_S = 0.4
 BOARD_PATIENCE_S = 5.0
@@ -39,12 +39,12 @@ class IntakeApp:
         self,
         *,
         placement: Placement,
-        monitor: LoadMonitor,
+        watch: LoadWatch,
         credential: Credential,
         clock: Clock,
     ) -> None:
         self._placement = placement
-        self._monitor = monitor
+        self._watch = watch
         self._credential = credential
         self._clock = clock
 
@@ -83,7 +83,7 @@ class IntakeApp:
         except (MalformedMessage, UnsupportedTurn) as error:
             _log.warning("intake.malformed", error_type=type(error).__name__)
             return 400, {"message": "not a turn of schema 1"}
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.warning("intake.unavailable", error_type=type(error).__name__)
             return 503, {"message": "burst did not take the turn"}
 
@@ -105,7 +105,7 @@ class IntakeApp:
         reasons: dict[str, str] = {}
         if self._placement.closed:
             reasons["intake"] = DRAINING
-        failed_since_s = self._monitor.board_failed_since_s
+        failed_since_s = self._watch.failed_since_s
         if failed_since_s is not None:
             away_s = self._clock.monotonic_s() - failed_since_s
             if away_s > BOARD_PATIENCE_S:

@@ -1,4 +1,4 @@
-"""Samples this task's load, publishes it, and keeps the fleet's for the intake."""
+"""Samples this task's load, publishes it, and reads the fleet's for the intake."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable
 from services.orchestrator.cpu_usage import CpuMeter
 from services.orchestrator.load_window import LagWindow, MeanTurn
 from shared.clock import Clock
-from shared.contracts.load import FleetLoad, LoadSample
+from shared.contracts.load import LoadSample
 from shared.errors import DependencyUnavailable
 from shared.policy.admission import SlotCount, Strain, StrainLimits, next_strain
 from shared.ports import LoadBoard
 from shared.telemetry import Log, Metrics
+from shared.turn.load_watch import LoadWatch
 
 PROBE_INTERVAL_S = 0.05
-NO_LOAD = FleetLoad(samples=(), burst_waiting=0, burst_oldest_ms=0)
 
 _log = Log("load_monitor")
 
 
 class LoadMonitor:
-    """One sample per period. While the board cannot be asked the last reading of the fleet stands."""
+    """One sample and one reading of the fleet per period."""
 
     name = "load_monitor"
 
@@ -30,6 +30,7 @@ class LoadMonitor:
         *,
         worker: str,
         board: LoadBoard,
+        watch: LoadWatch,
         count: Callable[[], SlotCount],
         limits: StrainLimits,
         cpu: CpuMeter,
@@ -39,6 +40,7 @@ class LoadMonitor:
     ) -> None:
         self._worker = worker
         self._board = board
+        self._watch = watch
         self._count = count
         self._limits = limits
         self._cpu = cpu
@@ -49,10 +51,6 @@ class LoadMonitor:
         self._mean_turn = MeanTurn()
         self.strain: Strain = "none"
         """What keeps this task from inline work, as of the last sample."""
-        self.fleet = NO_LOAD
-        """The fleet as last read."""
-        self.board_failed_since_s: float | None = None
-        """Since when (monotonic) the board cannot be asked; None = it answered last time."""
 
     def turn_ended(self, duration_ms: float) -> None:
         """Count one ended turn towards the mean."""
@@ -93,13 +91,9 @@ class LoadMonitor:
         self._metrics.gauge("RunningPerSlot", sample.running / max(1, sample.slots))
         try:
             await self._board.publish(sample)
-            self.fleet = await self._board.read()
         except DependencyUnavailable as error:
-            if self.board_failed_since_s is None:
-                self.board_failed_since_s = self._clock.monotonic_s()
-                _log.warning("load.board_unavailable", error_type=type(error).__name__)
-        else:
-            self.board_failed_since_s = None
+            _log.warning("load.not_published", error_type=type(error).__name__)
+        await self._watch.refresh()
 
     def _enter(self, strain: Strain, sample: LoadSample) -> None:
         if strain != self.strain:

@@ -15,6 +15,7 @@ from shared.errors import DependencyUnavailable
 from shared.policy.admission import BurstLimits, place
 from shared.ports import SessionQueue, TurnQueue
 from shared.telemetry import Log, Metrics, bind
+from shared.turn.load_watch import LoadWatch
 
 DRAINING = "draining"
 
@@ -32,6 +33,7 @@ class Placement:
         *,
         runner: InlineRunner,
         monitor: LoadMonitor,
+        watch: LoadWatch,
         shares: TenantShares,
         queue: TurnQueue,
         sessions: SessionQueue,
@@ -42,6 +44,7 @@ class Placement:
     ) -> None:
         self._runner = runner
         self._monitor = monitor
+        self._watch = watch
         self._shares = shares
         self._queue = queue
         self._sessions = sessions
@@ -87,7 +90,7 @@ class Placement:
             is_takeover=request.attempt_hint > 0,
             is_over_share=self._shares.is_over(request.tenant, now_ms),
             is_queued=request.enqueued_at_ms > 0,
-            load=self._monitor.fleet,
+            load=self._watch.fleet,
             limits=self._limits,
         )
         if decision.path != "inline":

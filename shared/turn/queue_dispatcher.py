@@ -6,7 +6,7 @@ import msgspec
 
 from shared.clock import Clock
 from shared.contracts.turns import Path, TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError
 from shared.policy.routing import has_own_queue, queue_for
 from shared.ports import SessionQueue, TurnQueue
 from shared.telemetry import Log
@@ -32,7 +32,7 @@ class QueueDispatcher:
             await self._queue.send(name, message)
             path: Path = "queue" if has_own_queue(request) else "burst"
             await self._sessions.mark_placed(request.ref, path, self._clock.now_ms())
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.warning(
                 "head.left_to_sweeper",
                 turn_id=request.turn_id,

@@ -15,6 +15,7 @@ from shared.contracts.turns import QueueName, TurnRequest
 from shared.errors import DependencyUnavailable
 from shared.policy.admission import BurstLimits, StrainLimits
 from shared.telemetry import Metrics
+from shared.turn.load_watch import LoadWatch
 from tests.fakes.clock import FakeClock
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.load_board import FakeLoadBoard
@@ -56,9 +57,11 @@ class Orchestrator:
             turn_ended=self.durations_ms.append,
             clock=self.clock,
         )
+        self.watch = LoadWatch(self.board, self.clock, burst_capacity_turns=20)
         self.monitor = LoadMonitor(
             worker="task-1",
             board=self.board,
+            watch=self.watch,
             count=lambda: self.runner.count,
             limits=StrainLimits(
                 lag_high_ms=100, lag_low_ms=40, cpu_high_share=0.8, cpu_low_share=0.6
@@ -71,6 +74,7 @@ class Orchestrator:
         self.placement = Placement(
             runner=self.runner,
             monitor=self.monitor,
+            watch=self.watch,
             shares=shares,
             queue=self.queue,
             sessions=self.sessions,

@@ -15,7 +15,7 @@ HOST = "10.0.0.7:8082"
 def app(orchestrator) -> IntakeApp:
     return IntakeApp(
         placement=orchestrator.placement,
-        monitor=orchestrator.monitor,
+        watch=orchestrator.watch,
         credential=CREDENTIAL,
         clock=orchestrator.clock,
     )
