@@ -24,7 +24,8 @@ from shared.adapters.vector_retriever import VectorRetriever
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
 from shared.contracts.knowledge import GENERAL_INTENT, Intent, LabelledText
 from shared.policy.corpus import read_corpus
-from shared.policy.intent import JudgedGuess, apply_floor, choose_floor
+from shared.policy.fanout import settle_intent
+from shared.policy.intent import JudgedGuess, choose_floor
 
 FOLDS = 5
 PASSAGES = 5
@@ -80,7 +81,7 @@ def print_intents(
     right = sum(intent.label == example.label for example, intent in pairs)
     print(f"held-out accuracy {right / len(pairs):.3f} ({right} of {len(pairs)}), no floor")
     floored = Counter(
-        (example.label, apply_floor(intent, floor).label) for example, intent in pairs
+        (example.label, settle_intent(intent, floor).label) for example, intent in pairs
     )
     kept = sum(count for (_, guess), count in floored.items() if guess != GENERAL_INTENT)
     kept_right = sum(count for (label, guess), count in floored.items() if label == guess)

@@ -1,4 +1,4 @@
-"""When a guess about what the user wants is good enough to act on."""
+"""How sure a guess about what the user wants must be to act on it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shared.contracts.knowledge import GENERAL_INTENT, Intent
-
 
 class JudgedGuess(msgspec.Struct, frozen=True):
     """A classifier's confidence on a message whose intent is known, and whether it was right."""
 
     confidence: float
     is_right: bool
-
-
-def apply_floor(intent: Intent, floor: float) -> Intent:
-    """The intent itself, or `general` with the same confidence when that is below `floor`."""
-    if intent.confidence < floor:
-        return Intent(GENERAL_INTENT, intent.confidence)
-    return intent
 
 
 def choose_floor(guesses: Sequence[JudgedGuess]) -> float:

@@ -4,17 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.contracts.knowledge import Intent
-from shared.policy.intent import JudgedGuess, apply_floor, choose_floor
+from shared.policy.intent import JudgedGuess, choose_floor
 
 GUESSES = st.lists(st.builds(JudgedGuess, st.floats(0, 1), st.booleans()), max_size=30)
-
-
-@pytest.mark.parametrize(
-    ("confidence", "label"), [(0.34, "general"), (0.35, "returns"), (0.9, "returns")]
-)
-def test_apply_floor_makes_a_weak_guess_general(confidence: float, label: str) -> None:
-    assert apply_floor(Intent("returns", confidence), 0.35) == Intent(label, confidence)
 
 
 def test_choose_floor_parts_wrong_from_right_guesses() -> None:
