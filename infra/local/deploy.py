@@ -1,4 +1,4 @@
-"""Deploys the production templates to the emulator, with bundles and knowledge."""
+"""Deploys the production templates to the emulator, with the bundles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from infra.local.errors import StackError
 from infra.local.parameters import choose_parameters, output_variables
 from infra.package import Bundle
 from shared.clock import SystemClock
-from shared.policy.corpus import is_corpus_file
 from shared.settings import Settings
 
 DEPLOYMENT = "burstchat"
@@ -35,11 +34,12 @@ class Deployment:
     variables: dict[str, str]
     queues: dict[str, str]
     tables: dict[str, str]
+    knowledge_bucket: str
     refresh_function: str
 
 
 class Deployer:
-    """Talks to one emulator. Raises StackError naming the stack or function that failed."""
+    """Talks to one emulator. Raises StackError naming the stack that failed."""
 
     def __init__(self, root: Path, endpoint_url: str, settings: Settings) -> None:
         self._root = root
@@ -49,10 +49,9 @@ class Deployer:
         self._s3 = connect("s3", endpoint_url)
 
     def deploy(self, bundles: Mapping[str, Bundle]) -> Deployment:
-        """Create or update every stack in order and upload the documents."""
+        """Create or update every stack, in order."""
         try:
             outputs = self._deploy_stacks(bundles)
-            self._upload_knowledge(outputs["KnowledgeBucket"])
         except (BotoCoreError, ClientError) as error:
             raise StackError(f"the deployment to the AWS emulator failed: {error}") from error
         concurrency = self._parameter("functions", "BurstMaximumConcurrency")
@@ -64,25 +63,17 @@ class Deployer:
             },
             queues=_queues(outputs),
             tables={"turns": outputs["TurnsTable"], "dead_turns": outputs["DeadTurnsTable"]},
+            knowledge_bucket=outputs["KnowledgeBucket"],
             refresh_function=outputs["KnowledgeRefresh"],
         )
-
-    def refresh_knowledge(self, function: str) -> None:
-        """Build the index once, through the function that the schedule calls."""
-        client = connect("lambda", self._endpoint_url)
-        try:
-            answer = client.invoke(FunctionName=function, Payload=b"{}")
-            body = json.loads(answer["Payload"].read())
-        except (BotoCoreError, ClientError) as error:
-            raise StackError(f"{function} could not be invoked: {error}") from error
-        if answer.get("FunctionError") or body.get("status") == "refused":
-            raise StackError(f"{function} built no index: {json.dumps(body)[:1_000]}")
 
     def _deploy_stacks(self, bundles: Mapping[str, Bundle]) -> dict[str, str]:
         given = self._upload_bundles(bundles)
         outputs: dict[str, str] = {}
         for name in _STACKS:
             outputs.update(self._deploy_stack(name, given))
+            if name == "functions":
+                self._mend_triggers()
         return outputs
 
     def _upload_bundles(self, bundles: Mapping[str, Bundle]) -> dict[str, str]:
@@ -157,12 +148,15 @@ class Deployer:
         ]
         return "; ".join(reasons) or "no reason given"
 
-    def _upload_knowledge(self, bucket: str) -> None:
-        folder = self._root / "knowledge"
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder).as_posix()
-            if path.is_file() and is_corpus_file(name):
-                self._s3.put_object(Bucket=bucket, Key=f"documents/{name}", Body=path.read_bytes())
+    def _mend_triggers(self) -> None:
+        """The emulator keeps a template's MaximumConcurrency as text and then cannot compare it."""
+        client = connect("lambda", self._endpoint_url)
+        for trigger in client.list_event_source_mappings()["EventSourceMappings"]:
+            concurrency = trigger.get("ScalingConfig", {}).get("MaximumConcurrency")
+            if concurrency is not None:
+                client.update_event_source_mapping(
+                    UUID=trigger["UUID"], ScalingConfig={"MaximumConcurrency": int(concurrency)}
+                )
 
     def _file_values(self, name: str) -> dict[str, str]:
         path = self._root / "infra/parameters/local.json"

@@ -19,7 +19,13 @@ _COLOURS = {
 }
 _READ_AT_ONCE_BYTES = 256 * 1024
 _KEPT_BYTES = 64 * 1024 * 1024
-_UNSHOWN_FIELDS = frozenset({"at_ms", "level", "role", "component", "event"})
+# "message" and the rest of the second line are how Powertools names an event and its surroundings.
+_UNSHOWN_FIELDS = frozenset(
+    {"at_ms", "level", "role", "component", "event"}
+    | {"message", "location", "timestamp", "service", "cold_start", "function_arn"}
+    | {"function_memory_size", "function_name", "xray_trace_id"}
+)
+_NOISE = ("Memory overcommit must be enabled", "[kms] cryptography package not installed")
 
 
 def render(role: str, line: str) -> str | None:
@@ -30,6 +36,8 @@ def render(role: str, line: str) -> str | None:
     """
     if line.startswith("{"):
         return _render_json(line)
+    if any(noise in line for noise in _NOISE):
+        return None
     if role == "aws_emulator" and not any(
         word in line for word in ("WARNING", "ERROR", "CRITICAL")
     ):
@@ -44,11 +52,12 @@ def _render_json(line: str) -> str | None:
         return line
     if "_aws" in event:
         return None
-    if "event" not in event:
+    name = event.get("event", event.get("message"))
+    if name is None:
         return line
-    level = str(event.get("level", "info"))
-    mark = "" if level == "info" else f"{level.upper()} "
-    parts = [f"{mark}{event['event']}"]
+    level = str(event.get("level", "info")).upper()
+    mark = "" if level == "INFO" else f"{level} "
+    parts = [f"{mark}{name}"]
     parts += [f"{k}={_short(v)}" for k, v in event.items() if k not in _UNSHOWN_FIELDS]
     return " ".join(parts)
 

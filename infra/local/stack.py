@@ -15,6 +15,7 @@ from infra.local.credentials import load_credentials
 from infra.local.deploy import Deployer, Deployment
 from infra.local.errors import StackError
 from infra.local.follow import LogFollower
+from infra.local.knowledge import KnowledgeSeeder
 from infra.local.plan import PlannedProcess, plan_stack
 from infra.local.ports import require_free
 from infra.local.processes import ChildProcess, Identity, start_mark
@@ -108,10 +109,15 @@ class Stack:
         bundles = _build_bundles()
         self._wait_ready(self._plan.infrastructure())
         print("deploying the stacks", flush=True)
-        deployer = Deployer(ROOT, self._plan.aws_emulator.url, self._settings)
-        deployment = deployer.deploy(bundles)
+        emulator_url = self._plan.aws_emulator.url
+        deployment = Deployer(ROOT, emulator_url, self._settings).deploy(bundles)
         self._start_services(deployment)
-        deployer.refresh_knowledge(deployment.refresh_function)
+        KnowledgeSeeder(
+            ROOT / "knowledge",
+            ROOT / "build/knowledge",
+            emulator_url,
+            builder=bundles["knowledge_refresh"],
+        ).seed(deployment.knowledge_bucket, deployment.refresh_function)
         self._wait_ready(self._plan.services())
         self._note(is_ready=True)
 
@@ -221,6 +227,7 @@ class Stack:
 
     def _stop(self) -> None:
         """Services first, all at once, so that they drain while what they need still runs."""
+        self._note(is_ready=False)
         services = [child for name, child in self._children.items() if name in self._services]
         others = [child for name, child in self._children.items() if name not in self._services]
         drain_ms = max(

@@ -1,0 +1,72 @@
+"""Documents into the bucket, and the index out of them: built by the function, kept for the next start."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from infra.local.aws import connect
+from infra.local.errors import StackError
+from infra.package import Bundle
+from shared.policy.corpus import is_corpus_file
+
+_DOCUMENTS = "documents/"
+_INDEX = "index/current"
+
+
+class KnowledgeSeeder:
+    """Seeds one bucket of one emulator. Raises StackError when the corpus is refused.
+
+    The emulator forgets everything at each start, and building the index takes seconds; so a kept index
+    is put back when neither a document nor the function that builds it has changed.
+    """
+
+    def __init__(self, folder: Path, cache: Path, endpoint_url: str, builder: Bundle) -> None:
+        self._files = dict(_corpus(folder))
+        self._kept = cache / f"index-{self._fingerprint(builder)}"
+        self._endpoint_url = endpoint_url
+        self._s3 = connect("s3", endpoint_url)
+
+    def seed(self, bucket: str, function: str) -> None:
+        """Upload the documents, then restore the index or have `function` build it."""
+        try:
+            for name, body in self._files.items():
+                self._s3.put_object(Bucket=bucket, Key=_DOCUMENTS + name, Body=body)
+            if self._kept.exists():
+                self._s3.put_object(Bucket=bucket, Key=_INDEX, Body=self._kept.read_bytes())
+            else:
+                self._build(function)
+                self._keep(self._s3.get_object(Bucket=bucket, Key=_INDEX)["Body"].read())
+        except (BotoCoreError, ClientError) as error:
+            raise StackError(f"the knowledge bucket could not be seeded: {error}") from error
+
+    def _build(self, function: str) -> None:
+        answer = connect("lambda", self._endpoint_url).invoke(FunctionName=function, Payload=b"{}")
+        body = json.loads(answer["Payload"].read())
+        if answer.get("FunctionError") or body.get("status") == "refused":
+            raise StackError(f"{function} built no index: {json.dumps(body)[:1_000]}")
+
+    def _keep(self, index: bytes) -> None:
+        self._kept.parent.mkdir(parents=True, exist_ok=True)
+        for older in self._kept.parent.glob("index-*"):
+            older.unlink(missing_ok=True)
+        draft = self._kept.with_suffix(".draft")
+        draft.write_bytes(index)
+        draft.replace(self._kept)
+
+    def _fingerprint(self, builder: Bundle) -> str:
+        digest = hashlib.sha256(builder.content_hash.encode())
+        for name, body in sorted(self._files.items()):
+            digest.update(name.encode() + b"\0" + hashlib.sha256(body).digest())
+        return digest.hexdigest()[:16]
+
+
+def _corpus(folder: Path) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and is_corpus_file(name):
+            yield name, path.read_bytes()
