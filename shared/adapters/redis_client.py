@@ -23,6 +23,9 @@ from redis.exceptions import (
 from redis.exceptions import (
     ConnectionError as RedisConnectionError,
 )
+from redis.exceptions import (
+    TimeoutError as RedisTimeoutError,
+)
 
 from shared.adapters.redis_scripts import Call, with_text
 from shared.clock import Clock, Randomness
@@ -45,6 +48,10 @@ _SERVER_FAULTS: Final = (
     "UNBLOCKED",
     "NOPERM",
 )
+
+
+class _NotConnected(RedisConnectionError):
+    """No connection, so nothing was sent: safe to try again whatever the calls are."""
 
 
 class RedisClient:
@@ -85,8 +92,8 @@ class RedisClient:
         """Send all calls in one write, read all replies: one round trip, not atomic as a whole.
 
         The reply of a call that failed by itself is its ResponseError. Raises DependencyUnavailable when the server
-        could not be asked; then any of the calls may have been executed. A `repeatable` pipeline is sent once more
-        when a kept connection turns out dead.
+        could not be asked; then any of the calls may have been executed. A `repeatable` pipeline is sent again, after
+        a short random pause, when its connection breaks.
         """
         try:
             async with asyncio.timeout(self._timeout_s), self._slots:
@@ -115,11 +122,12 @@ class RedisClient:
         pending = list(range(len(calls)))
         for tries_left in reversed(range(_TRIES)):
             try:
-                answers = await self._exchange([calls[index] for index in pending], repeatable)
-            except (ConnectionRefusedError, BusyLoadingError):
-                # Nothing was sent or executed; a failover is over soon.
+                answers = await self._round_trip([calls[index] for index in pending])
+            except (RedisConnectionError, OSError) as error:
+                # The connections kept beside this one are of the same era and as dead.
                 await self.drop_connections()
-                if not tries_left:
+                is_safe = repeatable or isinstance(error, _NotConnected | BusyLoadingError)
+                if not tries_left or not is_safe:
                     raise
                 await self._pause()
                 continue
@@ -132,28 +140,17 @@ class RedisClient:
                 # The old primary: every kept connection points at it.
                 await self.drop_connections()
                 await self._pause()
-            calls = _with_texts(calls, [i for i in pending if _is_no_script(replies[i])])
+            for index in pending:
+                if isinstance(replies[index], NoScriptError):
+                    calls[index] = with_text(calls[index])
         raise replies[pending[0]]
 
-    async def _exchange(self, calls: Sequence[Call], repeatable: bool) -> list[Reply]:
-        connection, is_kept = await self._take()
-        try:
-            return await self._round_trip(connection, calls)
-        except (RedisConnectionError, OSError):
-            if not (is_kept and repeatable):
-                raise
-        # Its siblings were opened in the same era and are as dead.
-        await self.drop_connections()
-        connection, _ = await self._take()
-        return await self._round_trip(connection, calls)
-
-    async def _round_trip(
-        self, connection: AbstractConnection, calls: Sequence[Call]
-    ) -> list[Reply]:
+    async def _round_trip(self, calls: Sequence[Call]) -> list[Reply]:
+        connection = await self._take()
         generation = self._generation
         is_clean = False
         try:
-            packed = b"".join([hiredis.pack_command(call) for call in calls])
+            packed = b"".join([hiredis.pack_command(call) for call in calls])  # type: ignore[arg-type]
             await connection.send_packed_command(packed)
             replies = [await _read(connection) for _ in calls]
             is_clean = True
@@ -167,23 +164,24 @@ class RedisClient:
                 raise reply
         return replies
 
-    async def _take(self) -> tuple[AbstractConnection, bool]:
+    async def _take(self) -> AbstractConnection:
         now_s = self._clock.monotonic_s()
         while self._idle:
             connection, since_s = self._idle.pop()
             # Readable without a question asked means closed by the server, or an answer that nobody read.
             if now_s - since_s < self._idle_limit_s and not await connection.can_read():
-                return connection, True
+                return connection
             await _close(connection)
         connection = self._connection_class(**self._arguments)
         try:
             await connection.connect()  # type: ignore[no-untyped-call]
-        except BaseException as error:
+        except (RedisConnectionError, RedisTimeoutError, OSError) as error:
             await _close(connection)
-            if isinstance(error.__cause__, ConnectionRefusedError):
-                raise error.__cause__ from None
+            raise _NotConnected(str(error)) from error
+        except BaseException:
+            await _close(connection)
             raise
-        return connection, False
+        return connection
 
     async def _pause(self) -> None:
         # Many processes lose the same server at once; they must not come back on one beat.
@@ -209,10 +207,6 @@ async def _close(connection: AbstractConnection) -> None:
     await connection.disconnect(nowait=True)
 
 
-def _is_no_script(reply: Reply) -> bool:
-    return isinstance(reply, NoScriptError)
-
-
 def _is_refused(reply: Reply) -> bool:
     return isinstance(reply, NoScriptError | ReadOnlyError)
 
@@ -220,11 +214,3 @@ def _is_refused(reply: Reply) -> bool:
 def _is_server_fault(error: ResponseError) -> bool:
     code = getattr(error, "status_code", None) or str(error).partition(" ")[0]
     return code in _SERVER_FAULTS
-
-
-def _with_texts(calls: list[Call], indexes: Sequence[int]) -> list[Call]:
-    replaced = list(calls)
-    for index in indexes:
-        if replaced[index][0] == "EVALSHA":
-            replaced[index] = with_text(replaced[index])
-    return replaced

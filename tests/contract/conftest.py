@@ -10,8 +10,9 @@ from shared.adapters.aws_credentials import AwsCredentials
 from shared.adapters.http_session import HttpSession
 from shared.policy.sigv4 import Credential
 from tests.fakes.emulator import KEY_ID, REGION, SECRET, emulator
+from tests.fakes.ledger_fixtures import valkey_server, valkey_world, world
 
-__all__ = ["emulator"]
+__all__ = ["emulator", "valkey_server", "valkey_world", "world"]
 
 
 @pytest.fixture

@@ -39,6 +39,10 @@ class FakeRegistry:
         self._ask()
         self._leases[owner] = self._clock.now_ms() + self._owner_lease_ms
 
+    def kill(self, owner: OwnerId) -> None:
+        """Let the lease of a process lapse now."""
+        self._leases.pop(owner, None)
+
     def is_alive(self, owner: OwnerId) -> bool:
         """True while the owner's lease holds."""
         return self._leases.get(owner, 0) > self._clock.now_ms()
