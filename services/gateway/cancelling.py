@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import assert_never
 
-from services.gateway.ending import Endings
+from services.gateway.endings import Endings
 from services.gateway.replaying import Replaying
 from services.gateway.session_io import CouldNotAsk, NotFound, Replayed, Stopped, Stopping
 from shared.clock import Clock

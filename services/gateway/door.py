@@ -9,17 +9,12 @@ from shared.clock import Clock
 from shared.contracts.identifiers import TenantId, UserId
 from shared.contracts.load import FleetLoad
 from shared.contracts.server_frames import RejectedCode
-from shared.errors import DependencyUnavailable
 from shared.policy.admission import BurstLimits, burst_refusal, door_refusal
 from shared.policy.wait_estimate import estimate_wait_ms
-from shared.ports import LoadBoard
-from shared.telemetry import Log
+from shared.turn.load_watch import LoadWatch
 
-READ_EVERY_S = 1.0
-_STALE_AFTER_MS = 5_000
+_STALE_AFTER_S = 5.0
 _MS_PER_MIN = 60_000
-
-_log = Log("door")
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -31,48 +26,14 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: str
 
 
-class LoadView:
-    """The fleet's counters as last read. Without fresh ones nobody is refused: the orchestrator still decides."""
-
-    def __init__(self, board: LoadBoard, burst_capacity_turns: int, clock: Clock) -> None:
-        self._board = board
-        self._capacity_turns = burst_capacity_turns
-        self._clock = clock
-        self._load: FleetLoad | None = None
-        self._read_at_ms = 0
-
-    @property
-    def fleet(self) -> FleetLoad | None:
-        """The counters, None when they are not fresh."""
-        if self._load is None or self._clock.now_ms() - self._read_at_ms > _STALE_AFTER_MS:
-            return None
-        return self._load
-
-    def queued_wait_ms(self) -> int:
-        """The predicted wait in the burst queue, for `chat.queued`."""
-        load = self.fleet
-        return 0 if load is None else estimate_wait_ms(load, self._capacity_turns)
-
-    async def read_for_ever(self) -> None:
-        """Read once a second; runs until cancelled."""
-        while True:
-            await self.read()
-            await self._clock.sleep(READ_EVERY_S)
-
-    async def read(self) -> None:
-        """Read now; a failure leaves the old counters to age."""
-        try:
-            self._load = await self._board.read()
-            self._read_at_ms = self._clock.now_ms()
-        except DependencyUnavailable as error:
-            _log.warning("load.unreadable", error_type=type(error).__name__)
-
-
 class Door:
-    """Decides for one process; the rate of a user's turns is per process."""
+    """Decides for one process; the rate of a user's turns is per process.
+
+    Without fresh counters nobody is refused for load: the orchestrator still decides.
+    """
 
     def __init__(
-        self, load: LoadView, limits: BurstLimits, user_turns_per_min: int, clock: Clock
+        self, load: LoadWatch, limits: BurstLimits, user_turns_per_min: int, clock: Clock
     ) -> None:
         self._load = load
         self._limits = limits
@@ -81,7 +42,7 @@ class Door:
 
     def refusal(self, tenant: TenantId, user: UserId) -> Refusal | None:
         """Why a new interactive message is refused; None admits it and counts it against the user's rate."""
-        load = self._load.fleet
+        load = self._fresh_load()
         if load is not None:
             decision = door_refusal(load, self._limits)
             if decision is not None:
@@ -98,9 +59,19 @@ class Door:
 
     def burst_refusal(self) -> Refusal | None:
         """Why the gateway itself must not put a turn on the burst queue now."""
-        load = self._load.fleet
+        load = self._fresh_load()
         decision = None if load is None else burst_refusal(load, self._limits)
         return None if decision is None else overloaded(decision.retry_after_ms, decision.reason)
+
+    def queued_wait_ms(self) -> int:
+        """The predicted wait in the burst queue, for `chat.queued`."""
+        return estimate_wait_ms(self._load.fleet, self._limits.capacity_turns)
+
+    def _fresh_load(self) -> FleetLoad | None:
+        failed_since_s = self._load.failed_since_s
+        if failed_since_s is None or self._clock.monotonic_s() - failed_since_s < _STALE_AFTER_S:
+            return self._load.fleet
+        return None
 
 
 def overloaded(retry_after_ms: int | None, reason: str) -> Refusal:

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
 
 from services.gateway.connections import Connections
 from shared.contracts.identifiers import ConnectionId
 from shared.contracts.ledger import Finished, Follower
-from shared.ports import TurnDispatcher
-
-
-class Broadcast(Protocol):
-    """Pushes a terminal frame to followers on other processes; never raises."""
-
-    async def __call__(self, followers: Sequence[Follower], data: bytes) -> None:
-        """Each gets the frame at most once, best effort: who misses it finds it in the log."""
-        ...
+from shared.ports import FramePush, TurnDispatcher
+from shared.turn.broadcast import broadcast
 
 
 class Endings:
     """Follows up on a Finished answer of the ledger."""
 
     def __init__(
-        self, connections: Connections, broadcast: Broadcast, dispatcher: TurnDispatcher
+        self, connections: Connections, push: FramePush, dispatcher: TurnDispatcher
     ) -> None:
         self._connections = connections
-        self._broadcast = broadcast
+        self._push = push
         self._dispatcher = dispatcher
 
     async def follow_up(
@@ -45,7 +36,7 @@ class Endings:
                 receiver.deliver(outcome)
         tasks = []
         if remote:
-            tasks.append(self._broadcast(remote, outcome))
+            tasks.append(broadcast(self._push, remote, outcome))
         if finished.next_head is not None:
             tasks.append(self._dispatcher.dispatch(finished.next_head))
         await asyncio.gather(*tasks)

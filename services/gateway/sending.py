@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import msgspec
 
 from services.gateway.door import Door, Refusal
-from services.gateway.ending import Endings
+from services.gateway.endings import Endings
 from services.gateway.placing import Placing
 from services.gateway.session_io import Accepted, Refused
 from shared.clock import Clock, Randomness

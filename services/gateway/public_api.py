@@ -1,0 +1,77 @@
+"""The public port: the hot route is plain ASGI, everything else goes to the page or to REST."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import msgspec
+
+from services.gateway.asgi import (
+    App,
+    BodyTooLarge,
+    Disconnected,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    respond,
+)
+from services.gateway.web_page import WebPage
+
+_WITH_BODY = {"POST", "PUT", "PATCH"}
+
+
+class PublicApi:
+    """Dispatches by protocol and path. Request bodies above the limit are answered 413 before anyone parses them."""
+
+    def __init__(self, sockets: App, page: WebPage, rest: App, body_limit_bytes: int) -> None:
+        self._sockets = sockets
+        self._page = page
+        self._rest = rest
+        self._body_limit_bytes = body_limit_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One socket or one HTTP request."""
+        if scope["type"] == "websocket":
+            if scope["path"] == "/ws":
+                await self._sockets(scope, receive, send)
+            else:
+                await receive()
+                await send({"type": "websocket.http.response.start", "status": 404, "headers": []})
+                await send({"type": "websocket.http.response.body", "body": b""})
+        elif self._page.has(scope["path"]):
+            await self._page(scope, send)
+        else:
+            await self._call_rest(scope, receive, send)
+
+    async def _call_rest(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in _WITH_BODY:
+            await self._rest(scope, receive, send)
+            return
+        try:
+            body = await read_body(receive, self._body_limit_bytes)
+        except BodyTooLarge:
+            fault = {
+                "code": "message_too_large",
+                "message": f"A request body has at most {self._body_limit_bytes} bytes.",
+            }
+            headers = ((b"content-type", b"application/json"), (b"connection", b"close"))
+            await respond(send, 413, msgspec.json.encode(fault), headers)
+            return
+        except Disconnected:
+            return
+        await self._rest(scope, _replayed(body, receive), send)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    is_read = False
+
+    async def receive_body() -> MutableMapping[str, Any]:
+        nonlocal is_read
+        if is_read:
+            return await receive()
+        is_read = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_body

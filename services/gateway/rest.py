@@ -1,0 +1,202 @@
+"""The HTTP calls under `/v1`, and health. Handlers parse, call one use case and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import Depends, FastAPI, Header, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from services.gateway.cancelling import Cancelling
+from services.gateway.history import History
+from services.gateway.identity import DEFAULT_TENANT, Identities, Identity, Unauthorized
+from services.gateway.readiness import Readiness
+from services.gateway.session_io import CouldNotAsk, NotFound
+from services.gateway.turn_lookup import TurnLookup
+from shared.contracts.identifiers import SessionId, SessionRef, TurnId, is_client_id
+from shared.errors import DependencyUnavailable
+
+_NO_SESSION = SessionId("-")
+"""Stands in where only the caller's tenant and user count."""
+_PATH_CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
+
+
+class TokenRequest(BaseModel):
+    """Whom the token is for."""
+
+    user: str = Field(min_length=1, max_length=128)
+    tenant: str = Field(default=DEFAULT_TENANT, min_length=1, max_length=128)
+
+
+class TokenAnswer(BaseModel):
+    """A bearer token."""
+
+    token: str
+    expires_at_ms: int
+
+
+class Fault(BaseModel):
+    """Every answer of 4xx and 5xx."""
+
+    code: str
+    message: str
+    retry_after_ms: int | None = None
+
+
+class RestUseCases(msgspec.Struct, frozen=True, kw_only=True):
+    """What the handlers call."""
+
+    identities: Identities
+    turns: TurnLookup
+    cancelling: Cancelling
+    history: History
+    readiness: Readiness
+    token_lifetime_ms: int
+    issues_tokens: bool
+
+
+class Problem(Exception):
+    """An answer that is not the wanted one."""
+
+    def __init__(
+        self, status: int, code: str, message: str, retry_after_ms: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.retry_after_ms = retry_after_ms
+
+
+def build_rest(use_cases: RestUseCases) -> FastAPI:
+    """The FastAPI app; `/openapi.json` describes it."""
+    app = FastAPI(title="burstchat", version="1", docs_url=None, redoc_url=None)
+    _answer_problems(app)
+    _add_health(app, use_cases.readiness)
+    if use_cases.issues_tokens:
+        _add_tokens(app, use_cases)
+    _add_turns(app, use_cases, _caller_of(use_cases.identities))
+    return app
+
+
+def _caller_of(identities: Identities) -> Callable[..., Identity]:
+    def caller(authorization: Annotated[str | None, Header()] = None) -> Identity:
+        try:
+            return identities.identify(authorization)
+        except Unauthorized as error:
+            raise Problem(401, "unauthorized", str(error)) from error
+
+    return caller
+
+
+def _add_health(app: FastAPI, readiness: Readiness) -> None:
+    @app.get("/healthz", summary="Is the process alive?")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz", summary="Should it get traffic? With the reason of each failing dependency")
+    async def readyz() -> JSONResponse:
+        faults = readiness.faults()
+        body = {"status": "not_ready" if faults else "ready", "failing": faults}
+        return JSONResponse(body, status_code=503 if faults else 200)
+
+
+def _add_tokens(app: FastAPI, use_cases: RestUseCases) -> None:
+    @app.post("/v1/tokens", summary="A token for a named user; development only")
+    async def tokens(wanted: TokenRequest) -> TokenAnswer:
+        try:
+            token, expires_at_ms = use_cases.identities.issue(
+                wanted.user, wanted.tenant, use_cases.token_lifetime_ms
+            )
+        except ValueError as error:
+            raise Problem(400, "bad_request", str(error)) from error
+        return TokenAnswer(token=token, expires_at_ms=expires_at_ms)
+
+
+def _add_turns(app: FastAPI, use_cases: RestUseCases, caller: Callable[..., Identity]) -> None:
+    faults: dict[int | str, dict[str, Any]] = {
+        status: {"model": Fault} for status in (401, 404, 503)
+    }
+
+    @app.get("/v1/turns/{turn_id}", summary="A turn in whatever state it is", responses=faults)
+    async def get_turn(turn_id: str, who: Annotated[Identity, Depends(caller)]) -> Response:
+        turn = await use_cases.turns.find(_session(who), TurnId(turn_id))
+        if turn is None:
+            raise Problem(404, "unknown_turn", "No such turn.")
+        return _json(turn)
+
+    @app.delete("/v1/turns/{turn_id}", summary="Stop a turn", status_code=202, responses=faults)
+    async def cancel_turn(turn_id: str, who: Annotated[Identity, Depends(caller)]) -> Response:
+        answer = await use_cases.cancelling.cancel(_session(who), TurnId(turn_id), None)
+        if isinstance(answer, NotFound):
+            raise Problem(404, "unknown_turn", "No such turn.")
+        if isinstance(answer, CouldNotAsk):
+            raise _unavailable()
+        return _json({"turn_id": turn_id}, 202)
+
+    @app.get("/v1/sessions/{session_id}/turns", summary="Earlier turns", responses=faults)
+    async def list_turns(
+        session_id: str,
+        who: Annotated[Identity, Depends(caller)],
+        before: Annotated[str | None, Query(max_length=128)] = None,
+        limit: Annotated[int, Query(ge=1, le=50)] = 20,
+    ) -> Response:
+        if not is_client_id(session_id):
+            raise Problem(404, "unknown_session", "No such session.")
+        session = SessionRef(who.tenant, who.user, SessionId(session_id))
+        page = await use_cases.history.page(
+            session, before=TurnId(before) if before else None, limit=limit
+        )
+        return _json({"turns": page.turns, "more": page.more})
+
+
+def _answer_problems(app: FastAPI) -> None:
+    @app.exception_handler(Problem)
+    async def problem(_: Request, error: Problem) -> Response:
+        return _fault(error.status, error.code, error.message, error.retry_after_ms)
+
+    @app.exception_handler(DependencyUnavailable)
+    async def unavailable(_: Request, __: DependencyUnavailable) -> Response:
+        error = _unavailable()
+        return _fault(error.status, error.code, error.message, error.retry_after_ms)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> Response:
+        where = ", ".join(sorted({".".join(map(str, fault["loc"])) for fault in error.errors()}))
+        return _fault(400, "bad_request", f"Not understood: {where}.", None)
+
+    @app.exception_handler(HTTPException)
+    async def http(_: Request, error: HTTPException) -> Response:
+        code = _PATH_CODES.get(error.status_code, "error")
+        return _fault(error.status_code, code, str(error.detail), None)
+
+
+def _session(who: Identity) -> SessionRef:
+    return SessionRef(who.tenant, who.user, _NO_SESSION)
+
+
+def _unavailable() -> Problem:
+    return Problem(503, "unavailable", "This could not be done just now. Please try again.", 1_000)
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
+
+
+def _fault(status: int, code: str, message: str, retry_after_ms: int | None) -> Response:
+    body: dict[str, object] = {"code": code, "message": message}
+    headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+    if retry_after_ms is not None:
+        body["retry_after_ms"] = retry_after_ms
+        headers["retry-after"] = str(-(-retry_after_ms // 1_000))
+    return Response(
+        msgspec.json.encode(body),
+        status_code=status,
+        media_type="application/json",
+        headers=headers,
+    )
