@@ -115,7 +115,7 @@ class ManagementApiPush:
             return PushStatus.TOO_LARGE
         path = target.connection_path(frame.connection_id)
         answer = await self._post(target, path, _JSON, frame.data)
-        if answer.status == 400:
+        if answer.status == 400 and target.is_api_gateway:
             # API Gateway's BadRequestException: an id that it never gave out, so nobody is there.
             return PushStatus.GONE
         try:
