@@ -1,4 +1,4 @@
-"""Samples this task's load, publishes it, and reads the fleet's for the intake."""
+"""Samples this task's load and publishes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from shared.errors import DependencyUnavailable
 from shared.policy.admission import SlotCount, Strain, StrainLimits, next_strain
 from shared.ports import LoadBoard
 from shared.telemetry import Log, Metrics
-from shared.turn.load_watch import LoadWatch
 
 PROBE_INTERVAL_S = 0.05
 
@@ -21,7 +20,7 @@ _log = Log("load_monitor")
 
 
 class LoadMonitor:
-    """One sample and one reading of the fleet per period."""
+    """One sample per period."""
 
     name = "load_monitor"
 
@@ -30,7 +29,6 @@ class LoadMonitor:
         *,
         worker: str,
         board: LoadBoard,
-        watch: LoadWatch,
         count: Callable[[], SlotCount],
         limits: StrainLimits,
         cpu: CpuMeter,
@@ -40,7 +38,6 @@ class LoadMonitor:
     ) -> None:
         self._worker = worker
         self._board = board
-        self._watch = watch
         self._count = count
         self._limits = limits
         self._cpu = cpu
@@ -75,7 +72,7 @@ class LoadMonitor:
             await self._clock.sleep(self._sample_s)
 
     async def sample(self) -> None:
-        """Close the period: measure, decide the strain, publish, read the fleet. Never raises for the board."""
+        """Close the period: measure, decide the strain, publish. Never raises for the board."""
         count = self._count()
         sample = LoadSample(
             worker=self._worker,
@@ -93,7 +90,6 @@ class LoadMonitor:
             await self._board.publish(sample)
         except DependencyUnavailable as error:
             _log.warning("load.not_published", error_type=type(error).__name__)
-        await self._watch.refresh()
 
     def _enter(self, strain: Strain, sample: LoadSample) -> None:
         if strain != self.strain:

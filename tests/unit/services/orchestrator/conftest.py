@@ -61,7 +61,6 @@ class Orchestrator:
         self.monitor = LoadMonitor(
             worker="task-1",
             board=self.board,
-            watch=self.watch,
             count=lambda: self.runner.count,
             limits=StrainLimits(
                 lag_high_ms=100, lag_low_ms=40, cpu_high_share=0.8, cpu_low_share=0.6

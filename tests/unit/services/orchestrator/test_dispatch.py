@@ -45,7 +45,7 @@ async def test_a_head_that_cannot_be_sent_is_left_to_the_sweeper(
 async def test_a_head_that_is_shed_is_left_to_the_sweeper(orchestrator, dispatcher, make_turn):
     for number in range(3):
         orchestrator.board.queued_at_ms[str(number)] = 0
-    await orchestrator.monitor.sample()
+    await orchestrator.watch.refresh()
     for number in (1, 2, 3):
         await dispatcher.dispatch(make_turn(number))
     await settle()

@@ -71,7 +71,7 @@ async def test_the_answer_does_not_wait_for_the_turn(app, orchestrator, make_tur
 async def test_a_shed_turn_has_no_path_and_a_hint(app, orchestrator, make_turn):
     for number in range(3):
         orchestrator.board.queued_at_ms[str(number)] = 0
-    await orchestrator.monitor.sample()
+    await orchestrator.watch.refresh()
     answers = [
         await post(app, orchestrator, encode_turn(make_turn(number))) for number in range(1, 4)
     ]
@@ -145,7 +145,7 @@ async def test_b07_a_draining_task_refuses_turns_and_is_not_ready(app, orchestra
 
 async def test_readiness_names_a_dependency_that_is_away_for_long(app, orchestrator):
     orchestrator.board.available = False
-    await orchestrator.monitor.sample()
+    await orchestrator.watch.refresh()
     assert (await call(app, "GET", "/readyz"))[0] == 200
     orchestrator.clock.skip(6)
     status, answer = await call(app, "GET", "/readyz")

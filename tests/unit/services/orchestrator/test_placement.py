@@ -43,7 +43,7 @@ async def test_a_turn_is_shed_when_burst_is_full(orchestrator, make_turn):
     await fill(orchestrator, make_turn)
     for number in range(3):
         orchestrator.board.queued_at_ms[str(number)] = 0
-    await orchestrator.monitor.sample()
+    await orchestrator.watch.refresh()
     decision = await orchestrator.placement.place(make_turn(1))
     assert (decision.path, decision.reason) == (None, "burst_full")
     assert orchestrator.queue.sent == []
