@@ -68,7 +68,9 @@ class FakeModel:
                 call.ended = "closed"
             call.ended_at_ms = self._clock.now_ms()
 
-    async def _play(self, call: FakeCall, script: Sequence[Step]) -> AsyncIterator[Sequence[ModelEvent]]:
+    async def _play(
+        self, call: FakeCall, script: Sequence[Step]
+    ) -> AsyncIterator[Sequence[ModelEvent]]:
         for step in script:
             if isinstance(step, Exception):
                 call.ended = "failed"
