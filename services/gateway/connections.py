@@ -61,6 +61,8 @@ class Receiver(Protocol):
 class Connections:
     """A table, and the heartbeat of the session machines."""
 
+    name = "connections"
+
     def __init__(self, clock: Clock, queued_wait_ms: Callable[[], int]) -> None:
         self._clock = clock
         self._queued_wait_ms = queued_wait_ms
@@ -135,7 +137,7 @@ class Connections:
         else:
             self._busy.pop(connection_id, None)
 
-    async def tick_for_ever(self) -> None:
+    async def run(self) -> None:
         """Tick the machines; runs until cancelled."""
         ticks = 0
         while True:

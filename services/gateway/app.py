@@ -1,0 +1,221 @@
+"""The gateway's composition root: from settings and ports to the parts that run."""
+
+from __future__ import annotations
+
+import base64
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.gateway.cancelling import Cancelling
+from services.gateway.chat import Chat
+from services.gateway.connections import Connections
+from services.gateway.door import Door
+from services.gateway.drain import Drain
+from services.gateway.endings import Endings
+from services.gateway.followed_turns import TurnLimits
+from services.gateway.frames_in import InputLimits
+from services.gateway.handshake import Handshakes
+from services.gateway.history import History
+from services.gateway.identity import Identities
+from services.gateway.lifetime import LifetimeLimits
+from services.gateway.management_api import ManagementApi
+from services.gateway.owner_lease import OwnerLease
+from services.gateway.placing import Placing
+from services.gateway.public_api import PublicApi
+from services.gateway.readiness import Readiness
+from services.gateway.replaying import Replaying
+from services.gateway.rest import RestUseCases, build_rest
+from services.gateway.sending import Sending
+from services.gateway.session import SessionLimits
+from services.gateway.socket_protocol import GatewaySocketProtocol
+from services.gateway.stats import GatewayStats
+from services.gateway.turn_lookup import TurnLookup
+from services.gateway.web_page import PAGE_FOLDER, WebPage
+from services.gateway.websocket import SocketLimits, WebSocketEndpoint
+from services.http_server import HttpServer
+from services.lifecycle import Part, StopSignals, run_parts
+from shared.bootstrap import GatewayPorts, push_credential
+from shared.clock import Clock, Randomness
+from shared.contracts.identifiers import OwnerId
+from shared.policy.admission import BurstLimits
+from shared.settings import GatewaySettings, Settings
+from shared.telemetry import Metrics
+from shared.turn.load_watch import LoadWatch
+from shared.turn.queue_dispatcher import QueueDispatcher
+
+PONG_TIMEOUT_S = 10.0
+"""A peer that does not answer a ping for this long has vanished."""
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A gateway that is ready to run."""
+
+    parts: Sequence[Part]
+    """In the order of their start."""
+    drain: Drain
+    connections: Connections
+    public: HttpServer
+    private: HttpServer
+
+    async def run(self, signals: StopSignals) -> None:
+        """Run until told to stop, then drain. Raises what a crashed part raised."""
+        await run_parts(
+            self.parts, drain=self.drain, drain_limit_s=self.drain.limit_s, signals=signals
+        )
+
+
+def build_gateway(
+    settings: Settings,
+    ports: GatewayPorts,
+    *,
+    public_listener: socket.socket,
+    private_listener: socket.socket,
+    clock: Clock,
+    randomness: Randomness,
+    metrics: Metrics,
+) -> Gateway:
+    """Wire one gateway. Nothing runs yet and nothing is asked."""
+    gateway = settings.gateway
+    owner = OwnerId(base64.urlsafe_b64encode(randomness.token_bytes(9)).decode())
+    watch = LoadWatch(
+        ports.load, clock, burst_capacity_turns=settings.orchestrator.burst_capacity_turns
+    )
+    door = Door(watch, _burst_limits(settings), gateway.user_turns_per_min, clock)
+    connections = Connections(clock, door.queued_wait_ms)
+    lease = OwnerLease(ports.registry, owner, gateway.owner_renew_ms, clock)
+    readiness = Readiness({"redis": lambda: lease.fault})
+    identities = Identities(
+        mode=gateway.auth_mode,
+        secret=gateway.jwt_secret,
+        audience=gateway.jwt_audience,
+        issuer=gateway.jwt_issuer,
+        clock=clock,
+    )
+    placing = Placing(
+        intake=ports.intake,
+        turn_queue=ports.turn_queue,
+        sessions=ports.queue,
+        queues=QueueDispatcher(ports.turn_queue, ports.queue, clock),
+        door=door,
+        clock=clock,
+    )
+    endings = Endings(connections, ports.push, placing)
+    replaying = Replaying(ports.followers, ports.store, clock)
+    cancelling = Cancelling(sessions=ports.queue, replaying=replaying, endings=endings, clock=clock)
+    history = History(ports.store, gateway.history_page_bytes)
+    sending = Sending(
+        sessions=ports.queue,
+        claims=ports.claims,
+        placing=placing,
+        endings=endings,
+        door=door,
+        clock=clock,
+        randomness=randomness,
+        metrics=metrics,
+    )
+    sockets = WebSocketEndpoint(
+        limits=_socket_limits(gateway),
+        handshakes=Handshakes(
+            identities=identities,
+            allowed_origins=gateway.allowed_origins,
+            trusted_proxies=gateway.trusted_proxies,
+            address_handshakes_per_s=gateway.address_handshakes_per_s,
+            is_draining=lambda: readiness.is_draining,
+            clock=clock,
+            randomness=randomness,
+        ),
+        connections=connections,
+        registry=ports.registry,
+        sessions=ports.queue,
+        followers=ports.followers,
+        perform=Chat(sending, replaying, cancelling, history).perform,
+        endpoint=gateway.private_endpoint or _own_endpoint(private_listener),
+        owner=owner,
+        clock=clock,
+    )
+    rest = build_rest(
+        RestUseCases(
+            identities=identities,
+            turns=TurnLookup(ports.followers, ports.store, clock),
+            cancelling=cancelling,
+            history=history,
+            readiness=readiness,
+            token_lifetime_ms=gateway.token_lifetime_ms,
+            issues_tokens=gateway.auth_mode == "dev",
+        )
+    )
+    page = WebPage(PAGE_FOLDER, gateway.assistant_file)
+    stats = GatewayStats(connections, readiness, metrics, clock)
+    public = HttpServer(
+        "public",
+        PublicApi(sockets, page, rest, gateway.http_body_bytes),
+        public_listener,
+        _socket_options(gateway),
+    )
+    private = HttpServer(
+        "private",
+        ManagementApi(connections, push_credential(settings), stats.snapshot, clock),
+        private_listener,
+        {"ws": "none"},
+    )
+    return Gateway(
+        # The private port stops last but one: workers push until the last socket is gone.
+        parts=(lease, watch, stats, private, connections, public),
+        drain=Drain(connections, readiness, randomness, gateway.gateway_drain_ms),
+        connections=connections,
+        public=public,
+        private=private,
+    )
+
+
+def _burst_limits(settings: Settings) -> BurstLimits:
+    return BurstLimits(
+        capacity_turns=settings.orchestrator.burst_capacity_turns,
+        waiting_turns=settings.orchestrator.waiting_burst_limit,
+        wait_ms=settings.turn.stale_after_ms,
+    )
+
+
+def _socket_limits(gateway: GatewaySettings) -> SocketLimits:
+    return SocketLimits(
+        session=SessionLimits(
+            input=InputLimits(
+                message_bytes=gateway.message_bytes, metadata_bytes=gateway.metadata_bytes
+            ),
+            turns=TurnLimits(
+                accepted_hold_ms=gateway.accepted_hold_ms,
+                silent_turn_check_ms=gateway.silent_turn_check_ms,
+                lost_turn_after_ms=gateway.lost_turn_after_ms,
+            ),
+            lifetime=LifetimeLimits(
+                idle_close_ms=gateway.idle_close_ms, max_age_ms=gateway.max_age_ms
+            ),
+            heartbeat_ms=gateway.heartbeat_ms,
+            protocol_errors_per_min=gateway.protocol_errors_per_min,
+            frames_per_s=gateway.user_frames_per_s,
+        ),
+        outbox_bytes=gateway.outbox_bytes,
+        outbox_stuck_ms=gateway.outbox_stuck_ms,
+        user_connections=gateway.user_connections,
+    )
+
+
+def _socket_options(gateway: GatewaySettings) -> dict[str, object]:
+    return {
+        "ws": GatewaySocketProtocol,
+        "ws_max_size": gateway.inbound_frame_bytes,
+        "ws_ping_interval": gateway.heartbeat_ms / 1_000,
+        "ws_ping_timeout": PONG_TIMEOUT_S,
+        # Compression state costs three times what the rest of a socket does (case B-39).
+        "ws_per_message_deflate": False,
+    }
+
+
+def _own_endpoint(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    if host in {"0.0.0.0", "::"}:
+        # On Fargate the task's name resolves to the address of its own network interface.
+        host = socket.gethostbyname(socket.gethostname())
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
