@@ -1,0 +1,19 @@
+"""The function's entry point: the burst and retry queues trigger it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functions.burst_worker.composition import burst_worker
+from functions.burst_worker.environment import Environment, LambdaContext
+from shared.bootstrap import import_worker_adapters
+
+# While the environment initialises, so that a snapshot holds the modules; nothing is connected yet.
+import_worker_adapters()
+
+_environment = Environment(burst_worker)
+
+
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
+    """Run the turns of one batch; answers the ids of the messages that must come back."""
+    return _environment.invoke(event, context)
