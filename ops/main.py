@@ -12,7 +12,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from clients.address import ServerAddress
 from clients.terminal import run_chat
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.verb == "chat":
         return _chat(options.url, options.user, options.session)
-    _stack(options.verb, as_json=getattr(options, "json", False))
+    return _stack(options.verb, as_json=getattr(options, "json", False))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _stack(verb: str, *, as_json: bool) -> NoReturn:
+def _stack(verb: str, *, as_json: bool) -> int:
     """Become the stack's own process, so that signals meant for this one reach it."""
     command = [sys.executable, "-m", "infra.local", verb, *(["--json"] if as_json else [])]
     os.chdir(ROOT)

@@ -111,13 +111,13 @@ class Stack:
         print("deploying the stacks", flush=True)
         emulator_url = self._plan.aws_emulator.url
         deployment = Deployer(ROOT, emulator_url, self._settings).deploy(bundles)
-        self._start_services(deployment)
         KnowledgeSeeder(
             ROOT / "knowledge",
             ROOT / "build/knowledge",
             emulator_url,
             builder=bundles["knowledge_refresh"],
         ).seed(deployment.knowledge_bucket, deployment.refresh_function)
+        self._start_services(deployment)
         self._wait_ready(self._plan.services())
         self._note(is_ready=True)
 
