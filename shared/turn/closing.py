@@ -74,9 +74,7 @@ class Closing:
         failures = 0
         while True:
             try:
-                if writer.lost:
-                    await self._flusher.reclaim(writer)
-                if writer.is_fenced:
+                if writer.lost and not await self._flusher.reclaim(writer):
                     return _SUPERSEDED
                 closed = await self._try(writer, writer.seal(terminal), status, history)
             except DependencyUnavailable:

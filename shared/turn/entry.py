@@ -27,12 +27,14 @@ from shared.policy.staleness import age_ms, is_stale
 from shared.ports import TurnClaims, TurnDispatcher, TurnStore
 from shared.telemetry import Log
 from shared.turn.claimant import Claimant
+from shared.turn.markers import end_marker
 from shared.turn.pusher import Pusher
 from shared.turn.result import TurnResult
 from shared.turn.stored_replay import text_digest
 
 _log = Log("entry")
 _REFUSED = TurnResult(outcome="refused")
+_MARKER_NONCE = "readerless"  # whoever meets such a turn writes the same marker
 
 
 class Entry:
@@ -106,8 +108,16 @@ class Entry:
         return _REFUSED if result is None else result
 
     async def _is_answered(self, request: TurnRequest, attempt: int) -> bool:
-        stored = await self._store.get(request.ref)
-        return stored is not None and stored.status != "marker"
+        """True when an answer is stored; otherwise none can be stored any more by this attempt or an older one."""
+        marker = end_marker(
+            request,
+            status="cancelled",
+            attempt=attempt,
+            nonce=_MARKER_NONCE,
+            now_ms=self._clock.now_ms(),
+        )
+        winner = await self._store.put(marker)
+        return winner is not None and winner.status != "marker"
 
     async def _end(
         self, request: TurnRequest, status: EndStatus, frame: TerminalFrame, *, attempt: int

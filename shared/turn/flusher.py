@@ -77,12 +77,12 @@ class Flusher:
         self._pusher.offer(writer.followers, frames, writer)
         self._pusher.pump()
 
-    async def reclaim(self, writer: TurnWriter) -> None:
-        """Claim a turn anew that the ledger lost; the writer is interrupted when it is somebody else's now.
+    async def reclaim(self, writer: TurnWriter) -> bool:
+        """Claim a turn anew that the ledger lost; False, and the writer interrupted, when it is no longer ours.
 
         Raises DependencyUnavailable when the ledger cannot be asked.
         """
-        await reclaim(self._claimant, writer, self._clock.monotonic_s)
+        return await reclaim(self._claimant, writer, self._clock.monotonic_s)
 
     async def run(self) -> None:
         """Flush until cancelled. A crash is raised: without a flusher a process must not run turns."""

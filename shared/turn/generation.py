@@ -12,11 +12,13 @@ from shared.errors import ModelDisconnected, ModelTimeout, TransientError
 from shared.policy.generation_deadline import CallProgress, Overrun, next_deadline
 from shared.policy.limits import TurnLimits
 from shared.ports import ChatModel
+from shared.telemetry import Log
 from shared.turn.interruption import Interruption
 from shared.turn.reply import Answered, CutOff, Declined, Reply, conclude, fold, fresh_text
 from shared.turn.timings import Stopwatch
 from shared.turn.writer import TurnWriter
 
+_log = Log("generation")
 _LOOK_EVERY_MS = 1_000.0
 
 
@@ -72,6 +74,9 @@ class Generation:
                 if fresh:
                     if not before.visible:
                         stopwatch.note_first_text()
+                        _log.info(
+                            "turn.first_text", first_text_ms=stopwatch.timings().first_token_ms
+                        )
                     writer.write(fresh)
 
     def _monotonic_ms_of(self, epoch_ms: int | None) -> float | None:

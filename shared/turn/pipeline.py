@@ -12,7 +12,14 @@ from shared.policy.endings import end_of_error, failed_end
 from shared.policy.limits import AnswerPlan
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.answering import Answering, Work
-from shared.turn.endings import Cancelled, Ending, Failed, Superseded
+from shared.turn.endings import (
+    AlreadyAnswered,
+    Cancelled,
+    Completed,
+    Ending,
+    Failed,
+    Superseded,
+)
 from shared.turn.entry import Entry
 from shared.turn.flusher import Flusher
 from shared.turn.result import TurnResult
@@ -67,7 +74,7 @@ class TurnPipeline:
 
     async def _run_claimed(self, claimed: Claimed, path: Path) -> TurnResult:
         stopwatch = Stopwatch(self._clock, claimed.request.accepted_at_ms)
-        _log.info("turn.claimed", path=path, worker_followers=len(claimed.followers))
+        _log.info("turn.claimed", path=path, followers=len(claimed.followers))
         self._metrics.duration_ms("QueuedMs", stopwatch.timings().queued_ms, path=path)
         writer = self._flusher.open(claimed, path)
         try:
@@ -96,7 +103,10 @@ class TurnPipeline:
             ending = Failed(end_of_error(error), error)
         if writer.is_fenced:
             return Superseded()
-        return ending or _ending_of_stop(writer.stop_reason)
+        if isinstance(ending, Completed | AlreadyAnswered) or (ending and not writer.stop_reason):
+            return ending
+        # Stopped; errors of a model call that was being closed are not the reason.
+        return _ending_of_stop(writer.stop_reason)
 
     def _note_end(self, result: TurnResult, path: Path) -> None:
         _log.info(

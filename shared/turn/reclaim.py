@@ -14,8 +14,8 @@ from shared.turn.writer import Stop, TurnWriter
 _log = Log("reclaim")
 
 
-async def reclaim(claimant: Claimant, writer: TurnWriter, monotonic_s: Callable[[], float]) -> None:
-    """One try. The new claim is above the writer's own; a refusal interrupts the writer.
+async def reclaim(claimant: Claimant, writer: TurnWriter, monotonic_s: Callable[[], float]) -> bool:
+    """One try; True when the turn is ours again. The new claim is above the old; a refusal interrupts the writer.
 
     Raises DependencyUnavailable when the ledger cannot be asked; the writer stays lost then.
     """
@@ -25,8 +25,10 @@ async def reclaim(claimant: Claimant, writer: TurnWriter, monotonic_s: Callable[
         case Claimed():
             writer.rebase(answer, monotonic_s())
             _log.warning("turn.reclaimed", attempt=writer.claim.attempt)
+            return True
         case ClaimRefused(reason):
             writer.lost = False
             readerless = reason is ClaimRefusal.READERLESS
             writer.stop(Stop.READERLESS if readerless else Stop.FENCED)
             _log.warning("turn.not_reclaimed", reason=reason.value)
+            return False

@@ -33,6 +33,7 @@ from shared.turn.endings import (
     failed_frame,
 )
 from shared.turn.evidence import Death, Evidence
+from shared.turn.markers import end_marker
 from shared.turn.memory import encode_window
 from shared.turn.result import TurnResult
 from shared.turn.timings import Stopwatch
@@ -75,7 +76,7 @@ class Settlement:
             case Cancelled():
                 return await self._cancel(writer, ending, facts, stopwatch)
             case Failed():
-                return await self._fail(writer, ending, facts, stopwatch)
+                return await self._fail(writer, ending, stopwatch)
             case AlreadyAnswered(stored):
                 return await self._repeat(writer, stored)
             case Postponed(delay_ms):
@@ -102,7 +103,7 @@ class Settlement:
             # Shown, but not kept: the next turn would not know it, so the reader is told and the answer is evidence.
             _log.error("turn.not_stored", error_type=type(error).__name__)
             return await self._fail(
-                writer, Failed(end_of_error(error), error), facts, stopwatch, klass="not_stored"
+                writer, Failed(end_of_error(error), error), stopwatch, klass="not_stored"
             )
         if winner is not None:
             return self._leave_to_takeover(writer, winner)
@@ -130,7 +131,7 @@ class Settlement:
                 winner = None
                 await self._bury(writer, error, "not_stored", stopwatch)
         else:
-            winner = await self._mark(writer, "cancelled", facts, stopwatch)
+            winner = await self._mark(writer, "cancelled")
         if winner is not None:
             return self._leave_to_takeover(writer, winner)
         terminal = cancelled_frame(writer.request.turn_id, writer.text, ending)
@@ -140,13 +141,12 @@ class Settlement:
         self,
         writer: TurnWriter,
         ending: Failed,
-        facts: AnswerFacts,
         stopwatch: Stopwatch,
         *,
         klass: DeadLetterClass | None = None,
     ) -> TurnResult:
         if klass is None:
-            winner = await self._mark(writer, "failed", facts, stopwatch)
+            winner = await self._mark(writer, "failed")
             if winner is not None:
                 return self._leave_to_takeover(writer, winner)
         klass = klass or ending.end.dead_letter
@@ -185,15 +185,19 @@ class Settlement:
     async def _mark(
         self,
         writer: TurnWriter,
-        status: Literal["failed", "cancelled"],
-        facts: AnswerFacts,
-        stopwatch: Stopwatch,
+        status: EndStatus,
     ) -> StoredTurn | None:
         """Keep an older producer from storing an answer behind this end; the answer it has stored, if it has."""
         held_ms = (self._clock.monotonic_s() - writer.last_held_s) * 1000
         if writer.claim.attempt == 1 and held_ms < self._limits.lease_ms:
             return None
-        marker = self._item(writer, "marker", status, facts, Usage(), stopwatch.timings())
+        marker = end_marker(
+            writer.request,
+            status=status,
+            attempt=writer.claim.attempt,
+            nonce=writer.nonce,
+            now_ms=self._clock.now_ms(),
+        )
         try:
             winner = await self._archive.put(marker)
         except DependencyUnavailable:
@@ -232,7 +236,7 @@ class Settlement:
     def _item(
         self,
         writer: TurnWriter,
-        status: Literal["completed", "cancelled", "marker"],
+        status: Literal["completed", "cancelled"],
         stop_reason: str,
         facts: AnswerFacts,
         usage: Usage,
@@ -246,7 +250,7 @@ class Settlement:
             nonce=writer.nonce,
             status=status,
             user_text=request.text,
-            assistant_text="" if status == "marker" else writer.text,
+            assistant_text=writer.text,
             stop_reason=stop_reason,
             intent=facts.intent,
             model=facts.model,
