@@ -21,8 +21,8 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 WEB = Path(__file__).parents[2] / "clients" / "web"
 CONTENT_SECURITY_POLICY = (
-    "default-src 'self'; connect-src 'self'; object-src 'none'; base-uri 'none'; "
-    "frame-ancestors 'none'; form-action 'self'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 ASSISTANT = {
     "name": "MangaAssist",
