@@ -63,22 +63,22 @@ async def test_renewal_revives_the_connections_of_a_stalled_owner(world: LedgerW
 async def test_lease_of_an_owner_lapses_by_itself_in_valkey(valkey_world: ValkeyWorld) -> None:
     registry = RedisConnectionRegistry(valkey_world.client, owner_lease_ms=60)
     await registry.register(SESSION, ANN)
-    assert await registry.lookup(ANN.connection_id) == ANN
     async with asyncio.timeout(5):
-        while await registry.lookup(ANN.connection_id) is not None:
+        while await registry.lookup(ANN.connection_id) is not None:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
 async def test_registering_and_renewing_take_one_round_trip(valkey_world: ValkeyWorld) -> None:
-    await valkey_world.registry.register(SESSION, ANN)
     client = valkey_world.client
+    # The first use of a script after a flush of the server costs one more.
+    await valkey_world.registry.register(SESSION, ANN)
+    await valkey_world.registry.unregister(ANN)
     for verb, trips in (
         (valkey_world.registry.register(SESSION, ANN), 1),
         (valkey_world.registry.renew_owner(ANN.owner), 1),
         (valkey_world.registry.lookup(ANN.connection_id), 2),
-        (valkey_world.registry.unregister(ANN), 2),
+        (valkey_world.registry.unregister(ANN), 1),
     ):
         client.round_trips = 0
         await verb
-        # The first use of a script after a flush costs one more.
-        assert client.round_trips <= trips
+        assert client.round_trips == trips

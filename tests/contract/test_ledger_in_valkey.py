@@ -35,13 +35,15 @@ async def _trips(world: ValkeyWorld, verb: Awaitable[object]) -> int:
     return world.client.round_trips
 
 
-async def _full_life(world: LedgerWorld) -> None:
-    claim = await world.claimed(await world.accepted(follower()))
+async def _full_life(world: LedgerWorld, session: str = "life") -> None:
+    claim = await world.claimed(await world.accepted(follower(), session=session))
     await world.append(claim, 0, b"started")
     await world.renew(claim)
     await world.join(claim.turn, follower("c2"))
     await world.queue.mark_placed(claim.turn, "inline", world.now_ms)
     await world.followers.unfollow([claim.turn], follower("c2"), world.now_ms)
+    assert await world.queue.state(claim.turn)
+    assert await world.queue.running(claim.turn.session)
     assert isinstance(await world.finish(claim, 1, b"end"), Finished)
 
 

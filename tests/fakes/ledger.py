@@ -88,6 +88,7 @@ class _Session:
     head: TurnId | None = None
     waiting: list[TurnId] = field(default_factory=list)
     outside: list[TurnId] = field(default_factory=list)
+    lost_detached: set[TurnId] = field(default_factory=set)
     history: bytes | None = None
     history_until_ms: int = 0
 
@@ -135,7 +136,9 @@ class FakeLedger:
     def forget(self, turn: TurnRef) -> None:
         """Lose the turn, as a failover without its last second would."""
         session = self._session(turn.session)
-        session.turns.pop(turn.turn_id, None)
+        lost = session.turns.pop(turn.turn_id, None)
+        if lost is not None and lost.is_outside_queue:
+            session.lost_detached.add(turn.turn_id)
 
     # SessionQueue --------------------------------------------------------------------------------
 
@@ -426,8 +429,11 @@ class FakeLedger:
         return True
 
     def _interactive_waiting(self, session: _Session) -> int:
-        waiting = (session.turns.get(turn_id) for turn_id in session.waiting)
-        return sum(turn is not None and not turn.is_outside_queue for turn in waiting)
+        # A lost turn keeps its place, and counts, until it is popped.
+        detached = {id_ for id_, turn in session.turns.items() if turn.is_outside_queue}
+        return len(
+            [each for each in session.waiting if each not in detached | session.lost_detached]
+        )
 
     def _is_readerless(self, turn: _Turn, grace_ms: int, now_ms: int) -> bool:
         if turn.request.detached or turn.followers:
