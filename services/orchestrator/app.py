@@ -138,7 +138,6 @@ def _build(settings: Settings, worker: Worker, name: str, clock: Clock, metrics:
         cpu=CpuMeter(clock, usable_cpus()),
         sample_ms=limits.load_sample_ms,
         clock=clock,
-        metrics=metrics,
     )
     placement = Placement(
         runner=runner,

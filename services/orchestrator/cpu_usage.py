@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
 from shared.clock import Clock
 
 CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+WINDOW = 3
 
 
 def parse_quota_cpus(text: str) -> float | None:
@@ -33,7 +35,7 @@ def usable_cpus(quota_path: Path = CGROUP_QUOTA) -> float:
 
 
 class CpuMeter:
-    """CPU share of this process between two readings."""
+    """CPU share of this process over the last WINDOW readings."""
 
     def __init__(
         self, clock: Clock, cpus: float, used_s: Callable[[], float] = time.process_time
@@ -41,11 +43,16 @@ class CpuMeter:
         self._clock = clock
         self._cpus = cpus
         self._used_s = used_s
-        self._last = (clock.monotonic_s(), used_s())
+        self._readings: deque[tuple[float, float]] = deque(maxlen=WINDOW + 1)
 
     def share(self) -> float:
-        """Share 0..1 (above 1 when helper threads work too) since the last call."""
+        """Share 0..1 (above 1 when helper threads work too); 0 at the first reading, which has no past.
+
+        Call it once per sampling period: the window is what keeps one second of hard work, such as an index being
+        loaded, from looking like overload.
+        """
         now_s, used_s = self._clock.monotonic_s(), self._used_s()
-        (last_s, last_used_s), self._last = self._last, (now_s, used_s)
-        elapsed_s = now_s - last_s
-        return (used_s - last_used_s) / (elapsed_s * self._cpus) if elapsed_s > 0 else 0.0
+        self._readings.append((now_s, used_s))
+        first_s, first_used_s = self._readings[0]
+        elapsed_s = now_s - first_s
+        return (used_s - first_used_s) / (elapsed_s * self._cpus) if elapsed_s > 0 else 0.0

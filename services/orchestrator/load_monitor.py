@@ -12,7 +12,7 @@ from shared.contracts.load import LoadSample
 from shared.errors import DependencyUnavailable
 from shared.policy.admission import SlotCount, Strain, StrainLimits, next_strain
 from shared.ports import LoadBoard
-from shared.telemetry import Log, Metrics
+from shared.telemetry import Log
 
 PROBE_INTERVAL_S = 0.05
 
@@ -34,7 +34,6 @@ class LoadMonitor:
         cpu: CpuMeter,
         sample_ms: int,
         clock: Clock,
-        metrics: Metrics,
     ) -> None:
         self._worker = worker
         self._board = board
@@ -43,7 +42,6 @@ class LoadMonitor:
         self._cpu = cpu
         self._sample_s = sample_ms / 1000
         self._clock = clock
-        self._metrics = metrics
         self._lag = LagWindow()
         self._mean_turn = MeanTurn()
         self.strain: Strain = "none"
@@ -84,8 +82,6 @@ class LoadMonitor:
             mean_turn_ms=round(self._mean_turn.value_ms, 1),
         )
         self._enter(next_strain(self.strain, sample.lag_ms, sample.cpu, self._limits), sample)
-        self._metrics.gauge("RunningTurns", sample.running)
-        self._metrics.gauge("RunningPerSlot", sample.running / max(1, sample.slots))
         try:
             await self._board.publish(sample)
         except DependencyUnavailable as error:

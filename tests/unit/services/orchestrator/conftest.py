@@ -68,7 +68,6 @@ class Orchestrator:
             cpu=CpuMeter(self.clock, 1.0, lambda: 0.0),
             sample_ms=1_000,
             clock=self.clock,
-            metrics=metrics,
         )
         self.placement = Placement(
             runner=self.runner,

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from services.orchestrator.cpu_usage import CpuMeter, parse_quota_cpus, usable_cpus
+from services.orchestrator.cpu_usage import WINDOW, CpuMeter, parse_quota_cpus, usable_cpus
 from tests.fakes.clock import FakeClock
 
 
@@ -35,10 +35,24 @@ def test_without_a_cgroup_one_core_is_assumed(tmp_path: Path):
     assert usable_cpus(tmp_path / "absent") == 1.0
 
 
-def test_cpu_share_is_what_was_used_since_the_last_reading():
+def test_cpu_share_is_what_was_used_over_the_window():
     clock, used_s = FakeClock(), 10.0
     meter = CpuMeter(clock, 0.5, lambda: used_s)
+    assert meter.share() == 0.0
     clock.skip(1)
     used_s += 0.25
     assert meter.share() == pytest.approx(0.5)
+    clock.skip(1)
+    assert meter.share() == pytest.approx(0.25)
+    for _ in range(WINDOW):
+        clock.skip(1)
+    assert [round(meter.share(), 2) for _ in range(WINDOW)][-1] == 0.0
+
+
+def test_the_time_before_the_first_reading_does_not_count():
+    clock, used_s = FakeClock(), 0.0
+    meter = CpuMeter(clock, 1.0, lambda: used_s)
+    used_s = 30.0  # start-up
+    assert meter.share() == 0.0
+    clock.skip(1)
     assert meter.share() == 0.0

@@ -1,5 +1,4 @@
 import asyncio
-import io
 
 import pytest
 
@@ -7,7 +6,6 @@ from services.orchestrator.cpu_usage import CpuMeter
 from services.orchestrator.load_monitor import LoadMonitor
 from shared.contracts.load import LoadSample
 from shared.policy.admission import SlotCount, StrainLimits
-from shared.telemetry import Metrics
 from tests.fakes.clock import FakeClock
 from tests.fakes.load_board import FakeLoadBoard
 
@@ -27,7 +25,6 @@ class Rig:
             cpu=CpuMeter(self.clock, 1.0, lambda: self.cpu_s),
             sample_ms=1_000,
             clock=self.clock,
-            metrics=Metrics("burstchat", "orchestrator", self.clock, io.StringIO()),
         )
 
     async def published(self) -> LoadSample:
@@ -64,6 +61,7 @@ async def test_b18_a_late_loop_strains_the_task(rig: Rig):
 
 
 async def test_a_busy_processor_strains_the_task(rig: Rig):
+    await rig.monitor.sample()
     rig.clock.skip(1)
     rig.cpu_s = 0.9
     await rig.monitor.sample()
