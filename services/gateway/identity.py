@@ -5,7 +5,6 @@ Tokens are never read from the query string, where they would end up in logs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -22,6 +21,7 @@ _TOKEN_SUBPROTOCOL = "bearer."
 _ANONYMOUS = UserId("dev")
 _LEEWAY_MS = 5_000
 _NAME_LIMIT_CHARACTERS = 128
+_LATEST_EPOCH_S = 2**40
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -142,6 +142,6 @@ def _is_name(value: object) -> bool:
 
 
 def _epoch_ms(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value * 1_000)
+    return int(value * 1_000) if abs(value) < _LATEST_EPOCH_S else None  # NaN fails this, too

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 
 import pytest
 import websockets
@@ -203,10 +204,8 @@ async def test_b32_an_oversized_frame_closes_1009_and_the_turn_can_be_resumed(
         await client.ask()
         turn = await world.play()
         await turn.started()
-        try:
+        with suppress(websockets.ConnectionClosed):
             await client.socket.send("x" * size)
-        except websockets.ConnectionClosed:
-            pass
         assert await client.closed() == 1009
     async with world.client() as client:
         await client.send("chat.resume", turn_id=turn.turn_id)
@@ -245,8 +244,7 @@ async def test_b19_a_slow_reader_is_closed_4409_while_others_are_unaffected() ->
             await slow.recv()
             slow.transport.pause_reading()
             await slow.send(json.dumps({"type": "chat.send", "message_id": "m1", "text": "x"}))
-            while not world.intake.submitted:
-                await asyncio.sleep(0.01)
+            await _until(lambda: bool(world.intake.submitted))
             slow_turn = await world.play()
             await fast.ask()
             fast_turn = await world.play()
@@ -262,8 +260,13 @@ async def test_b19_a_slow_reader_is_closed_4409_while_others_are_unaffected() ->
                 if statuses and statuses[0] != PushStatus.SENT:
                     break
             assert statuses == [PushStatus.THROTTLED]
-            while slow_turn.followers and (await slow_turn.delta("z")) == [PushStatus.THROTTLED]:
-                await asyncio.sleep(0.05)
+            (slow_socket,) = (
+                socket
+                for socket in world.gateway.connections.sockets()
+                if socket.session_ref.session_id == "slow"
+            )
+            await _until(lambda: slow_socket.session.is_closed)
+            assert await slow_turn.delta("z") == [PushStatus.GONE]
             slow.transport.resume_reading()
             with pytest.raises(websockets.ConnectionClosed) as closed:
                 while True:
@@ -404,8 +407,7 @@ async def _token(world: GatewayWorld, user: str) -> str:
         return token
 
 
-async def _until(condition: object, within_s: float = 5.0) -> None:
-    assert callable(condition)
+async def _until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
     async with asyncio.timeout(within_s):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 the other side of a socket has no event to wait for
             await asyncio.sleep(0.01)
