@@ -6,6 +6,7 @@ no type was given.
 
 from __future__ import annotations
 
+import aiohttp
 import anthropic
 import httpx2
 
@@ -21,12 +22,13 @@ from shared.errors import (
 )
 from shared.policy.retry_after import retry_after_ms
 
-#: What a broken exchange may raise, whatever the transport: httpx2 and aiohttp errors, sockets, TLS, timers.
-#: aiohttp's errors are OSErrors or mapped to httpx2's by the SDK's transport.
+#: What a broken exchange may raise: the SDK's own, httpx2's, aiohttp's (its transport maps most, not all, of them to
+#: httpx2's), sockets, TLS and timers.
 TRANSPORT_ERRORS = (
     anthropic.APIConnectionError,
     httpx2.HTTPError,
     httpx2.StreamError,
+    aiohttp.ClientError,
     OSError,
     EOFError,
 )
@@ -43,10 +45,18 @@ _BY_TYPE: dict[str, type[TransientError] | type[ModelRejected]] = {
     "permission_error": ModelRejected,
     "not_found_error": ModelRejected,
     "request_too_large": ModelRejected,
+    # Bedrock's names, as its streams carry them.
+    "throttlingException": ModelRateLimited,
+    "serviceUnavailableException": ModelOverloaded,
+    "internalServerException": ModelDisconnected,
+    "modelStreamErrorException": ModelDisconnected,
+    "modelTimeoutException": ModelTimeout,
+    "validationException": ModelRejected,
 }
 _BY_STATUS: dict[int, type[TransientError] | type[ModelRejected]] = {
     408: ModelTimeout,
     409: ModelDisconnected,
+    424: ModelDisconnected,  # Bedrock: the model itself failed
     425: ModelDisconnected,
     429: ModelRateLimited,
     503: ModelOverloaded,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
 import msgspec
 
 from shared.contracts.model import ModelAlive, ModelEvent, ModelStopped, TextDelta
 from shared.contracts.server_frames import Usage
 from shared.errors import ModelDisconnected
 
-#: An event above this is no event of this API; the text of one token is a few bytes.
-EVENT_LIMIT_BYTES = 1_048_576
-
 _ALIVE = ModelAlive()
-_BLANK = frozenset({b"", b"\r"})
 
 
 class _Delta(msgspec.Struct):
@@ -77,6 +76,17 @@ class StreamedError(Exception):
         self.type = type_
 
 
+class Framing(Protocol):
+    """How a provider puts events into bytes."""
+
+    def split(self, chunk: bytes) -> Iterable[bytes]:
+        """The JSON of every event that `chunk` completes.
+
+        Raises StreamedError for a failure told outside the events, ModelDisconnected for bytes of another kind.
+        """
+        ...
+
+
 class EventDecoder:
     """Bytes of one response in, events out, however the network cut them.
 
@@ -84,9 +94,8 @@ class EventDecoder:
     life. `input_tokens` counts the whole prompt, the cached part included.
     """
 
-    def __init__(self) -> None:
-        self._rest = b""  # an unfinished line
-        self._data: bytes | None = None  # the event's data, until its blank line
+    def __init__(self, framing: Framing) -> None:
+        self._framing = framing
         self._input_tokens = 0
         self._output_tokens = 0
         self._stop_reason: str | None = None
@@ -99,20 +108,14 @@ class EventDecoder:
         An `error` event (StreamedError) or bytes that are no event stream (ModelDisconnected) set `failure`: the
         caller raises it after it has delivered what came before.
         """
-        lines = (self._rest + chunk if self._rest else chunk).split(b"\n")
-        self._rest = lines.pop()
         events: list[ModelEvent] = []
         try:
-            for line in lines:
-                if line.startswith(b"data:"):
-                    self._data = line[5:] if self._data is None else self._data + b"\n" + line[5:]
-                elif line in _BLANK and self._data is not None and not self.is_stopped:
-                    data, self._data = self._data, None
-                    events.append(self._event(data))
+            for data in self._framing.split(chunk):
+                if self.is_stopped:
+                    break
+                events.append(self._event(data))
         except (StreamedError, ModelDisconnected) as failure:
             self.failure = failure
-        if len(self._rest) + len(self._data or b"") > EVENT_LIMIT_BYTES:
-            self.failure = ModelDisconnected("the model's stream is no event stream")
         return events
 
     def end(self) -> ModelStopped:

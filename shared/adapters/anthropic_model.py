@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -11,12 +11,14 @@ import anthropic
 import httpx2
 
 from shared.adapters.anthropic_errors import TRANSPORT_ERRORS, classify
-from shared.adapters.anthropic_events import EventDecoder
+from shared.adapters.anthropic_events import EventDecoder, Framing
+from shared.adapters.sse_framing import SseFraming
 from shared.clock import Clock
 from shared.contracts.model import ModelEvent, Prompt
 from shared.errors import ConfigurationError, ModelTimeout
 
 PROVIDER_URL = "https://api.anthropic.com"
+NO_TIMEOUT = httpx2.Timeout(None)
 _KEEPALIVE_S = 60.0
 # After `message_stop` only the end of the body is missing; a connection read to its end is used again.
 _END_OF_BODY_S = 0.02
@@ -24,28 +26,32 @@ _END_OF_BODY_S = 0.02
 _HEADERS = {"accept-encoding": "identity"}
 
 
-class AnthropicChatModel:
-    """Streams from the Messages API. Retries nothing: the turn's own limits decide about another call."""
+AnyClient = anthropic.AsyncAnthropic | anthropic.AsyncAnthropicBedrock
+
+
+class MessagesModel:
+    """Streams from a Messages API. Retries nothing: the turn's own limits decide about another call.
+
+    The client is opened at the first call, so that a snapshot of the process holds no socket.
+    """
 
     def __init__(
         self,
+        open_client: Callable[[httpx2.AsyncClient], AnyClient],
+        framing: Callable[[], Framing],
         *,
-        api_key: str,
         clock: Clock,
-        base_url: str = "",
         first_event_timeout_ms: int = 20_000,
         silence_timeout_ms: int = 15_000,
         connections: int = 1_000,
     ) -> None:
-        if not api_key:
-            raise ConfigurationError("ANTHROPIC_API_KEY is missing: key of the Anthropic API.")
-        self._api_key = api_key
-        self._base_url = base_url or PROVIDER_URL
+        self._open_client = open_client
+        self._framing = framing
         self._clock = clock
         self._first_event_s = first_event_timeout_ms / 1000  # from the request, connecting included
         self._silence_s = silence_timeout_ms / 1000  # between events; pings count as life
         self._connections = connections  # open at once; more wait within the first-event timeout
-        self._client: anthropic.AsyncAnthropic | None = None
+        self._client: AnyClient | None = None
 
     @asynccontextmanager
     async def stream(self, prompt: Prompt) -> AsyncIterator[AsyncIterator[Sequence[ModelEvent]]]:
@@ -56,7 +62,7 @@ class AnthropicChatModel:
         """
         loop = asyncio.get_running_loop()
         first_event_at = loop.time() + self._first_event_s
-        client = self._client or self._open_client()
+        client = self._client or self._connect()
         manager = client.messages.with_streaming_response.create(
             **_request(prompt), stream=True, extra_headers=_HEADERS
         )
@@ -83,32 +89,46 @@ class AnthropicChatModel:
     def _translated(self, error: Exception) -> Exception:
         return classify(error, self._clock.now_ms()) or error
 
-    def _open_client(self) -> anthropic.AsyncAnthropic:
+    def _connect(self) -> AnyClient:
         limits = httpx2.Limits(
             max_connections=self._connections,
             max_keepalive_connections=self._connections,
             keepalive_expiry=_KEEPALIVE_S,
         )
-        self._client = anthropic.AsyncAnthropic(
-            api_key=self._api_key,
-            base_url=self._base_url,
-            max_retries=0,
-            # Limits that fit a stream are kept here; the SDK's read timer would run once more per read.
-            timeout=httpx2.Timeout(None),
-            http_client=anthropic.DefaultAioHttpClient(limits=limits, timeout=httpx2.Timeout(None)),
-        )
+        # The limits that fit a stream are kept here, and one timer per read is enough.
+        http = anthropic.DefaultAioHttpClient(limits=limits, timeout=NO_TIMEOUT)
+        self._client = self._open_client(http)
         return self._client
+
+
+class AnthropicChatModel(MessagesModel):
+    """ChatModel of the Anthropic API, or of anything that speaks it at `base_url`."""
+
+    def __init__(self, *, api_key: str, clock: Clock, base_url: str = "", **limits: int) -> None:
+        if not api_key:
+            raise ConfigurationError("ANTHROPIC_API_KEY is missing: key of the Anthropic API.")
+
+        def open_client(http: httpx2.AsyncClient) -> AnyClient:
+            return anthropic.AsyncAnthropic(
+                api_key=api_key,
+                base_url=base_url or PROVIDER_URL,
+                max_retries=0,
+                timeout=NO_TIMEOUT,
+                http_client=http,
+            )
+
+        super().__init__(open_client, SseFraming, clock=clock, **limits)
 
 
 class _Events:
     """The events of one response, with a timer around each wait."""
 
     def __init__(
-        self, model: AnthropicChatModel, response: httpx2.Response, first_event_at: float
+        self, model: MessagesModel, response: httpx2.Response, first_event_at: float
     ) -> None:
         self._model = model
         self._chunks = response.aiter_raw()
-        self._decoder = EventDecoder()
+        self._decoder = EventDecoder(model._framing())
         self._next_at: float | None = first_event_at  # loop time; None once an event has come
         self._loop = asyncio.get_running_loop()
 
