@@ -37,13 +37,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.local", description=__doc__)
     parser.add_argument("verb", choices=("run", "up", "down", "status"))
     parser.add_argument("--json", action="store_true", help="status: for programs")
+    parser.add_argument("--quiet", action="store_true", help="run: do not print the logs")
     options = parser.parse_args()
     person = environment.inherited()
     try:
         _warn_of_unknown(person)
         state_dir = (ROOT / load_settings("local_stack", person).local_stack.state_dir).resolve()
         if options.verb == "run":
-            return _run(person)
+            return _run(person, is_quiet=options.quiet)
         if options.verb == "up":
             return _up(state_dir)
         if options.verb == "down":
@@ -60,7 +61,7 @@ def _warn_of_unknown(person: Mapping[str, str]) -> None:
         print(f"burstchat: {name} is no setting{hint}", file=sys.stderr)
 
 
-def _run(person: Mapping[str, str]) -> int:
+def _run(person: Mapping[str, str], *, is_quiet: bool) -> int:
     def interrupt(*_: object) -> NoReturn:
         # A second signal must not cut the stopping short: children would stay.
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -69,7 +70,8 @@ def _run(person: Mapping[str, str]) -> int:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, interrupt)
-    stack = Stack(person, LogFollower(has_colours=sys.stdout.isatty()))
+    follower = LogFollower(prints=not is_quiet, has_colours=sys.stdout.isatty())
+    stack = Stack(person, follower)
     try:
         stack.run(own_identity(os.getpid()))
     except _Interrupted:
@@ -87,7 +89,7 @@ def _up(state_dir: Path) -> int:
     log = state_dir / "stack.log"
     with log.open("wb") as output:
         supervisor = subprocess.Popen(
-            [sys.executable, "-m", "infra.local", "run"],
+            [sys.executable, "-m", "infra.local", "run", "--quiet"],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -16,16 +17,29 @@ class Credentials(msgspec.Struct, frozen=True):
     jwt_secret: str
 
 
-def load_credentials(state_dir: Path) -> Credentials:
-    """Read them, or make them on first use."""
-    path = state_dir / "credentials.json"
-    if path.exists():
-        return msgspec.json.decode(path.read_bytes(), type=Credentials)
+def make_credentials(state_dir: Path, person: Mapping[str, str]) -> Credentials:
+    """Those that the person set, else those of the run before, else new ones; kept for `load`."""
+    path = _path(state_dir)
+    kept = msgspec.structs.asdict(load_credentials(state_dir)) if path.exists() else {}
+
+    def choose(name: str, size_bytes: int) -> str:
+        given = person.get(f"BURSTCHAT_{name.upper()}")
+        return given or kept.get(name) or secrets.token_urlsafe(size_bytes)
+
     made = Credentials(
-        push_access_key_id="PUSH" + secrets.token_hex(8).upper(),
-        push_secret_access_key=secrets.token_urlsafe(30),
-        jwt_secret=secrets.token_urlsafe(36),
+        push_access_key_id=choose("push_access_key_id", 12),
+        push_secret_access_key=choose("push_secret_access_key", 30),
+        jwt_secret=choose("jwt_secret", 36),
     )
     path.touch(mode=0o600)
     path.write_bytes(msgspec.json.encode(made))
     return made
+
+
+def load_credentials(state_dir: Path) -> Credentials:
+    """Those of the newest run from this state folder."""
+    return msgspec.json.decode(_path(state_dir).read_bytes(), type=Credentials)
+
+
+def _path(state_dir: Path) -> Path:
+    return state_dir / "credentials.json"

@@ -73,11 +73,11 @@ def service_environment(
         "BURSTCHAT_INTAKE_URLS": ",".join(process.url for process in plan.orchestrators),
         "BURSTCHAT_PUSH_ACCESS_KEY_ID": credentials.push_access_key_id,
         "BURSTCHAT_PUSH_SECRET_ACCESS_KEY": credentials.push_secret_access_key,
+        "BURSTCHAT_JWT_SECRET": credentials.jwt_secret,
         "PYTHONUNBUFFERED": "1",
     }
     defaults = {
         **_LOCAL_DEFAULTS,
-        "BURSTCHAT_JWT_SECRET": credentials.jwt_secret,
         "AWS_ACCESS_KEY_ID": AWS_KEY,
         "AWS_SECRET_ACCESS_KEY": AWS_KEY,
         "AWS_DEFAULT_REGION": AWS_REGION,

@@ -11,7 +11,7 @@ import msgspec
 
 from infra.bundles.targets import PackagingError, local_target
 from infra.local import commands, environment
-from infra.local.credentials import load_credentials
+from infra.local.credentials import make_credentials
 from infra.local.deploy import Deployer, Deployment
 from infra.local.errors import StackError
 from infra.local.follow import LogFollower
@@ -31,6 +31,7 @@ _READY_WITHIN_S = 60.0
 _RESTART_AFTER_S = 5.0
 _STOP_EXTRA_S = 3.0
 _STEP_S = 0.1
+_QUOTED_LINES = 5
 _INFRASTRUCTURE_STOPS_WITHIN_S = 3.0
 
 
@@ -89,7 +90,7 @@ class Stack:
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._logs.mkdir(parents=True)
         self._scratch.mkdir(parents=True)
-        credentials = load_credentials(self._state_dir)
+        credentials = make_credentials(self._state_dir, self._person)
         self._environment = environment.service_environment(self._person, self._plan, credentials)
         self._settings = load_settings("local_stack", self._environment)
         self._state = StackState(
@@ -190,7 +191,10 @@ class Stack:
             code = child.exit_code()
             if code is not None:
                 self._follower.step()
-                raise StackError(f"{child.name} ended with code {code}; its log: {child.log}")
+                end = "\n".join(child.log.read_text(errors="replace").splitlines()[-_QUOTED_LINES:])
+                raise StackError(
+                    f"{child.name} ended with code {code}; its log: {child.log}\n{end}"
+                )
 
     def _announce(self) -> None:
         urls = self._plan.urls()

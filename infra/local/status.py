@@ -27,8 +27,8 @@ def describe(state: StackState, credentials: Credentials) -> dict[str, Any]:
         "tables": state.tables,
         "urls": state.urls,
         "push_credential": {
-            "access_key_id": credentials.push_access_key_id,
-            "secret_access_key": credentials.push_secret_access_key,
+            "BURSTCHAT_PUSH_ACCESS_KEY_ID": credentials.push_access_key_id,
+            "BURSTCHAT_PUSH_SECRET_ACCESS_KEY": credentials.push_secret_access_key,
             "region": AWS_REGION,
         },
     }
