@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 import msgspec
 
 from shared.contracts.client_frames import (
@@ -96,6 +98,8 @@ def _field_fault(frame: AnyClientFrame, limits: InputLimits) -> str | None:
         case Ping():
             if len(_encode(frame.nonce)) > _NONCE_LIMIT_BYTES:
                 return f"`nonce` has at most {_NONCE_LIMIT_BYTES} bytes"
+        case _:
+            assert_never(frame)
     return None
 
 

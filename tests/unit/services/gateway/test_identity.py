@@ -40,6 +40,8 @@ def test_a_browser_brings_the_token_as_a_subprotocol() -> None:
 def test_a_token_without_our_subprotocol_does_not_count() -> None:
     with pytest.raises(Unauthorized):
         identities().identify(None, [f"bearer.{token()}"])
+    with pytest.raises(Unauthorized):
+        identities().identify(None, ["burstchat.v1"])
 
 
 def test_the_header_comes_before_the_subprotocol() -> None:
