@@ -22,6 +22,7 @@ from shared.contracts.identifiers import (
     TurnRef,
     UserId,
 )
+from shared.contracts.turns import TurnRequest
 
 BURST_WAITING: Final = "bc:waiting:burst"
 """Sorted set: encoded turn refs put on the burst queue and not claimed since; score = when, epoch ms."""
@@ -63,6 +64,10 @@ class SessionKeys:
         """List: frames of the current attempt, index = seq; 15 min after the end."""
         return f"{self._base}log:{turn_id}"
 
+    def attempts(self, turn_id: TurnId) -> str:
+        """List: encoded attempts before the present one, oldest first; deleted at the end of the turn."""
+        return f"{self._base}attempts:{turn_id}"
+
     def message(self, message_id: MessageId) -> str:
         """String: id of the message's turn; 24 h after its end."""
         return f"{self._base}message:{message_id}"
@@ -78,6 +83,11 @@ def due_shard(shard: int) -> str:
     return f"bc:due:{{{shard}}}"
 
 
+def sweeper(shard: int) -> str:
+    """String: the sweeper that holds the due index's set number `shard`; about a second."""
+    return f"bc:sweeper:{{{shard}}}"
+
+
 def connection(connection_id: ConnectionId) -> str:
     """Hash: endpoint, owner, tenant, user, session; the connection's maximum age."""
     return f"bc:conn:{connection_id}"
@@ -86,6 +96,11 @@ def connection(connection_id: ConnectionId) -> str:
 def owner(owner_id: OwnerId) -> str:
     """String: exists while the process holds its lease."""
     return f"bc:owner:{owner_id}"
+
+
+def queue_mark(request: TurnRequest) -> str:
+    """What stands before the id in `waiting`: `d` outside the session queue until claimed, `i` for all others."""
+    return "d" if request.detached and request.priority != "high" else "i"
 
 
 def unended_kept_ms(outcome_kept_ms: int) -> int:

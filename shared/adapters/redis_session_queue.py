@@ -7,7 +7,7 @@ from typing import Final
 
 from shared.adapters import redis_keys
 from shared.adapters.redis_client import RedisClient, answered
-from shared.adapters.redis_keys import BURST_WAITING, SessionKeys, encode_ref
+from shared.adapters.redis_keys import BURST_WAITING, SessionKeys, encode_ref, queue_mark
 from shared.adapters.redis_ledger_replies import (
     decode_finished,
     decode_state,
@@ -34,11 +34,6 @@ from shared.contracts.turns import Path, TurnRequest, encode_turn
 
 RUNNING_LIMIT: Final = 50
 """Most turns that `running` answers: `session.ready` must stay a small frame."""
-
-
-def queue_mark(request: TurnRequest) -> str:
-    """`d` for a turn outside the session queue until it is claimed, `i` for all others."""
-    return "d" if request.detached and request.priority != "high" else "i"
 
 
 class RedisSessionQueue:

