@@ -86,3 +86,11 @@ class Environment:
             await opened.aclose()
         except Exception as error:  # noqa: BLE001 - what is broken may break once more while it closes
             _log.exception("worker.close_failed", error)
+
+    def shut_down(self) -> None:
+        """Close worker and loop, for platforms that let the process end by itself. Idempotent."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.run_until_complete(self.close())
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()

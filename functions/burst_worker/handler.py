@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from typing import Any
 
 from functions.burst_worker.composition import burst_worker
@@ -12,6 +13,7 @@ from shared.bootstrap import import_worker_adapters
 import_worker_adapters()
 
 _environment = Environment(burst_worker)
+atexit.register(_environment.shut_down)
 
 
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:

@@ -128,10 +128,7 @@ def world(
         try:
             yield made
         finally:
-            if (loop := made.environment._loop) is not None:
-                loop.run_until_complete(made.environment.close())
-                loop.run_until_complete(loop.shutdown_default_executor())
-                loop.close()
+            made.environment.shut_down()
             elsewhere.run(opened.aclose())
             elsewhere.stop()
 

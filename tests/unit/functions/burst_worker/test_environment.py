@@ -75,10 +75,7 @@ class Rig:
 def rig():
     rig = Rig()
     yield rig
-    loop = rig.environment._loop
-    if loop is not None:
-        loop.run_until_complete(rig.environment.close())
-        loop.close()
+    rig.environment.shut_down()
 
 
 def test_nothing_is_opened_before_the_first_invocation(rig):
@@ -126,3 +123,10 @@ def test_b37_background_tasks_carry_no_ids_of_the_invocation_that_began_them(rig
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     assert [line.get("request_id") for line in lines if line["event"] == "handled"] == ["r1", "r2"]
     assert [line.get("request_id") for line in lines if line["event"] == "background"] == [None] * 2
+
+
+def test_shutting_down_closes_the_worker_once(rig):
+    rig.invoke()
+    rig.environment.shut_down()
+    rig.environment.shut_down()
+    assert rig.closed == 1
