@@ -39,6 +39,7 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.load import FleetLoad, LoadSample
 from shared.contracts.model import ModelEvent, Prompt
+from shared.contracts.recovery import DueEntry, DueMove, DueTurn, Release, ReservationKind
 from shared.contracts.server_frames import RunningTurn
 from shared.contracts.stored_turns import StoredPage, StoredTurn
 from shared.contracts.turns import EndStatus, IntakeDecision, Path, QueueName, TurnRequest
@@ -91,7 +92,8 @@ class TurnClaims(Protocol):
     ) -> ClaimAnswer:
         """Become the turn's producer: attempt = max(stored, request.attempt_hint) + 1, lease from `now_ms`.
 
-        Refused while a lease lives, after the end, when not head, and (not detached) when readerless for `grace_ms`.
+        Refused while a lease lives, after the end, when not head, (not detached) when readerless for `grace_ms`, and
+        when attempts or crashes are used up. A delivery reserved by a sweeper passes the last two.
         A turn that the ledger does not know is entered from `request`, at the front.
         """
         ...
@@ -105,6 +107,16 @@ class TurnClaims(Protocol):
 
     async def renew_many(self, claims: Sequence[ClaimRef], now_ms: int) -> Sequence[HoldAnswer]:
         """Extend the leases, one pipeline, one answer each. Followers of dead owners are left out and removed."""
+        ...
+
+    async def release(
+        self, claim: ClaimRef, *, release: Release, due_at_ms: int, now_ms: int
+    ) -> None:
+        """Give the claim up alive; the attempt has not crashed. Nothing if the claim does not stand.
+
+        `handed_over`: a sweeper dispatches the turn at once. `postponed`: the caller sends it to the retry queue for
+        `due_at_ms`, and sweepers wait a reservation longer.
+        """
         ...
 
     async def finish(
@@ -152,6 +164,47 @@ class TurnFollowers(Protocol):
 
     async def unfollow(self, turns: Sequence[TurnRef], follower: Follower, now_ms: int) -> None:
         """Remove exactly this follower (compare-and-delete) from the turns, in one pipeline."""
+        ...
+
+
+class DueTurns(Protocol):
+    """The due index as a sweeper sees it: every accepted turn that has not ended, by its next check."""
+
+    async def ask(self) -> None:
+        """Return when the ledger answers; changes nothing."""
+        ...
+
+    async def due(self, *, sweeper: str, now_ms: int, limit: int) -> Sequence[DueEntry]:
+        """Entries whose time has come, at most `limit` of each set, oldest first within a set.
+
+        A set is held by one sweeper at a time, for about a second; the sets of others are left out.
+        """
+        ...
+
+    async def look(self, turns: Sequence[TurnRef], now_ms: int) -> Sequence[DueTurn | None]:
+        """The turns as they are, one pipeline, None for each that the ledger does not know (or cannot read)."""
+        ...
+
+    async def move(self, moves: Sequence[DueMove]) -> Sequence[bool]:
+        """Reschedule or remove entries, one pipeline. False for an entry that is no longer as it was read."""
+        ...
+
+    async def reserve(
+        self,
+        turn: TurnRef,
+        *,
+        sweeper: str,
+        attempt: int,
+        dispatches: int,
+        kind: ReservationKind,
+        until_ms: int,
+        now_ms: int,
+    ) -> bool:
+        """Become the only one who dispatches the turn before `until_ms`; a compare-and-set.
+
+        False when it was claimed, ended or reserved since the caller saw `attempt` and `dispatches`. The same call
+        again is True.
+        """
         ...
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from shared.contracts.dead_letters import AttemptRecord
 from shared.contracts.identifiers import ConnectionId, OwnerId
 from shared.contracts.ledger import (
     Fenced,
@@ -20,10 +21,12 @@ from shared.contracts.ledger import (
     TurnState,
     TurnUnknown,
 )
+from shared.contracts.recovery import DueTurn, Recovery
 from shared.contracts.turns import TurnRequest, decode_turn
 
 STATE_LENGTH: Final = 11
 
+_attempt_decoder = msgspec.json.Decoder(tuple[str, str, str, str, str, str])
 _follower_decoder = msgspec.json.Decoder(tuple[str, str, str])
 
 
@@ -66,6 +69,52 @@ def decode_state(reply: Sequence[Any]) -> TurnState:
         outcome=reply[9],
         position=reply[10],
     )
+
+
+def decode_attempts(elements: Sequence[bytes]) -> tuple[AttemptRecord, ...]:
+    """The attempts before the present one, as claim.lua kept them, oldest first."""
+    return tuple(map(_decode_attempt, elements))
+
+
+def _decode_attempt(element: bytes) -> AttemptRecord:
+    attempt, worker, path, started_at_ms, ended_at_ms, outcome = _attempt_decoder.decode(element)
+    return AttemptRecord(
+        attempt=int(attempt),
+        worker=worker,
+        path=path,
+        started_at_ms=int(started_at_ms),
+        ended_at_ms=int(ended_at_ms),
+        outcome=outcome,
+    )
+
+
+def decode_due_turn(reply: Sequence[Any]) -> DueTurn:
+    """The answer of lua/look.lua for a turn that is known."""
+    state = decode_state(reply[:STATE_LENGTH])
+    released = None if reply[13] is None else reply[13].decode()
+    recovery = Recovery(
+        tries=int(reply[11] or 0),
+        crashes=int(reply[12] or 0),
+        released=released,
+        due_at_ms=int(reply[14] or 0),
+        reserved_until_ms=int(reply[15] or 0),
+        dispatches=int(reply[16] or 0),
+        first_dispatched_at_ms=int(reply[17] or 0),
+        is_offered=reply[18] == b"1",
+        is_delivery=reply[19] == b"1",
+    )
+    attempts = decode_attempts(reply[23])
+    if state.status == "running":
+        present = AttemptRecord(
+            attempt=state.attempt,
+            worker=reply[20].decode(),
+            path=reply[21].decode(),
+            started_at_ms=int(reply[22]),
+            ended_at_ms=state.lease_until_ms,
+            outcome=released or "crashed",
+        )
+        attempts = (*attempts, present)
+    return DueTurn(state=state, recovery=recovery, attempts=attempts)
 
 
 def decode_hold(reply: Sequence[Any]) -> HoldAnswer:

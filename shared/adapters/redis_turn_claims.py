@@ -8,8 +8,9 @@ from redis.exceptions import ResponseError
 
 from shared.adapters import redis_keys
 from shared.adapters.redis_client import RedisClient, Reply, answered
-from shared.adapters.redis_keys import BURST_WAITING, SessionKeys, encode_ref
+from shared.adapters.redis_keys import BURST_WAITING, SessionKeys, encode_ref, queue_mark
 from shared.adapters.redis_ledger_replies import (
+    decode_attempts,
     decode_finished,
     decode_followers,
     decode_hold,
@@ -19,7 +20,6 @@ from shared.adapters.redis_ledger_replies import (
     encode_follower,
 )
 from shared.adapters.redis_scripts import Call, load_script
-from shared.adapters.redis_session_queue import queue_mark
 from shared.contracts.identifiers import ClaimNonce, OwnerId, TurnRef
 from shared.contracts.ledger import (
     Append,
@@ -37,6 +37,7 @@ from shared.contracts.ledger import (
     TurnEnded,
     TurnUnknown,
 )
+from shared.contracts.recovery import Release
 from shared.contracts.turns import EndStatus, Path, TurnRequest, encode_turn
 from shared.telemetry import Log
 
@@ -44,7 +45,7 @@ _log = Log("ledger")
 
 
 class RedisTurnClaims:
-    """TurnClaims over lua/claim, append, finish, end_unclaimed and unfollow."""
+    """TurnClaims over lua/claim, append, release, finish, end_unclaimed and unfollow."""
 
     def __init__(
         self,
@@ -55,6 +56,9 @@ class RedisTurnClaims:
         log_kept_ms: int,
         outcome_kept_ms: int,
         history_cached_ms: int,
+        reservation_ms: int = 5_000,
+        attempts_per_turn: int = 3,
+        crashes_per_turn: int = 2,
     ) -> None:
         self._client = client
         self._lease_ms = lease_ms
@@ -62,8 +66,12 @@ class RedisTurnClaims:
         self._outcome_kept_ms = outcome_kept_ms
         self._unended_kept_ms = redis_keys.unended_kept_ms(outcome_kept_ms)
         self._history_cached_ms = history_cached_ms
+        self._reservation_ms = reservation_ms
+        self._attempts_per_turn = attempts_per_turn
+        self._crashes_per_turn = crashes_per_turn
         self._owners = _OwnerWatch(owner_lease_ms)
         self._claim = load_script("claim", "session", "state")
+        self._release = load_script("release")
         self._append = load_script("append", "producer")
         self._finish = load_script("finish", "session", "producer", "ending")
         self._end_unclaimed = load_script("end_unclaimed", "session", "state", "ending")
@@ -92,6 +100,7 @@ class RedisTurnClaims:
                 keys.log(turn_id),
                 keys.message(request.message_id),
                 keys.history,
+                keys.attempts(turn_id),
             ),
             now_ms,
             self._unended_kept_ms,
@@ -107,10 +116,13 @@ class RedisTurnClaims:
             path,
             grace_ms,
             self._lease_ms,
+            self._attempts_per_turn,
+            self._crashes_per_turn,
         )
         replies = await self._client.run(
             (
-                ("ZADD", due, "LT", now_ms + self._lease_ms, member),
+                # Set, not only lowered: a sweeper that saw the turn unclaimed notices by the changed time.
+                ("ZADD", due, now_ms + self._lease_ms, member),
                 ("PEXPIRE", due, self._unended_kept_ms),
                 ("ZREM", BURST_WAITING, member),
                 claim,
@@ -120,7 +132,7 @@ class RedisTurnClaims:
         *_, reply = map(answered, replies)
         if reply[0] == b"refused":
             return ClaimRefused(ClaimRefusal(reply[1].decode()), decode_state(reply[2:]))
-        followers = decode_followers(reply[6:])
+        followers = decode_followers(reply[7:])
         self._owners.note(followers)
         return Claimed(
             ref=ClaimRef(request.ref, reply[1], nonce),
@@ -128,6 +140,7 @@ class RedisTurnClaims:
             followers=followers,
             cancel_requested=reply[4] == b"1",
             history=reply[5],
+            earlier_attempts=decode_attempts(reply[6]),
         )
 
     async def append_many(self, appends: Sequence[Append], now_ms: int) -> Sequence[HoldAnswer]:
@@ -169,6 +182,35 @@ class RedisTurnClaims:
         if self._owners.may_judge(now_ms) and dead:
             return await self._without(dead, claims, answers, now_ms)
         return answers
+
+    async def release(
+        self, claim: ClaimRef, *, release: Release, due_at_ms: int, now_ms: int
+    ) -> None:
+        """See TurnClaims."""
+        turn = claim.turn
+        is_sent = release == "postponed"
+        call = self._release.call(
+            (SessionKeys(turn.session).turn(turn.turn_id),),
+            now_ms,
+            claim.attempt,
+            claim.nonce,
+            release,
+            due_at_ms,
+            due_at_ms + self._reservation_ms if is_sent else "",
+        )
+        next_look_at_ms = due_at_ms + self._reservation_ms if is_sent else now_ms
+        due = redis_keys.due(turn)
+        # The entry last: a sweeper that comes in between looks at a lease that still lives.
+        replies = await self._client.run(
+            (
+                call,
+                ("ZADD", due, next_look_at_ms, encode_ref(turn)),
+                ("PEXPIRE", due, self._unended_kept_ms),
+            ),
+            repeatable=True,
+        )
+        for reply in replies:
+            answered(reply)
 
     async def finish(
         self, append: Append, *, status: EndStatus, history: bytes | None, now_ms: int

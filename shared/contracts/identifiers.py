@@ -63,6 +63,16 @@ def session_of_turn(turn_id: str) -> SessionId | None:
     return SessionId(session_id)
 
 
+def made_at_ms(turn_id: TurnId) -> int:
+    """When the id was made, epoch ms; 0 for an id that is none of ours."""
+    if session_of_turn(turn_id) is None:
+        return 0
+    number = 0
+    for character in turn_id[-26:-16]:
+        number = number * 32 + max(0, _CROCKFORD.find(character))
+    return number
+
+
 def turn_of(caller: SessionRef, turn_id: TurnId) -> TurnRef | None:
     """The turn under the caller's own identity, whatever session of theirs it belongs to; None = no turn id.
 

@@ -6,6 +6,7 @@ from enum import Enum
 
 import msgspec
 
+from shared.contracts.dead_letters import AttemptRecord
 from shared.contracts.identifiers import ClaimNonce, ConnectionId, OwnerId, TurnRef
 from shared.contracts.server_frames import AcceptedPath
 from shared.contracts.turns import EndStatus, TurnRequest, TurnStatus
@@ -96,6 +97,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     followers: tuple[Follower, ...]
     cancel_requested: bool
     history: bytes | None
+    earlier_attempts: tuple[AttemptRecord, ...] = ()
 
 
 class ClaimRefusal(Enum):
@@ -106,6 +108,8 @@ class ClaimRefusal(Enum):
     NOT_HEAD = "not_head"
     READERLESS = "readerless"
     """No follower for longer than the grace: the caller ends it with `end_unclaimed`."""
+    EXHAUSTED = "exhausted"
+    """Its attempts are used up, or it has crashed too often; a sweeper ends it."""
 
 
 class ClaimRefused(msgspec.Struct, frozen=True):

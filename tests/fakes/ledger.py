@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from shared.clock import Clock
+from shared.contracts.dead_letters import AttemptRecord
 from shared.contracts.identifiers import (
     ClaimNonce,
     MessageId,
@@ -50,6 +51,7 @@ from shared.contracts.ledger import (
     TurnState,
     TurnUnknown,
 )
+from shared.contracts.recovery import Recovery, Release
 from shared.contracts.server_frames import AcceptedPath, RunningTurn
 from shared.contracts.turns import EndStatus, Path, TurnRequest, TurnStatus
 from shared.errors import DependencyUnavailable
@@ -75,6 +77,24 @@ class _Turn:
     readerless_since_ms: int = 0
     outcome: bytes | None = None
     followers: list[Follower] = field(default_factory=list)
+    worker: str = ""
+    path: str = ""
+    claimed_at_ms: int = 0
+    recovery: Recovery = field(default_factory=Recovery)
+    reserved_by: str = ""
+    earlier_attempts: tuple[AttemptRecord, ...] = ()
+
+    @property
+    def present_attempt(self) -> AttemptRecord:
+        """The attempt as the history keeps it once its lease has lapsed."""
+        return AttemptRecord(
+            attempt=self.attempt,
+            worker=self.worker,
+            path=self.path,
+            started_at_ms=self.claimed_at_ms,
+            ended_at_ms=self.lease_until_ms,
+            outcome=self.recovery.released or "crashed",
+        )
 
     @property
     def is_outside_queue(self) -> bool:
@@ -114,6 +134,9 @@ class FakeLedger:
         outcome_kept_ms: int = 86_400_000,
         history_cached_ms: int = 3_600_000,
         first_check_ms: int = 5_000,
+        reservation_ms: int = 5_000,
+        attempts_per_turn: int = 3,
+        crashes_per_turn: int = 2,
     ) -> None:
         self._clock = clock
         self._registry = registry
@@ -125,6 +148,9 @@ class FakeLedger:
         self._outcome_kept_ms = outcome_kept_ms
         self._history_cached_ms = history_cached_ms
         self._first_check_ms = first_check_ms
+        self._reservation_ms = reservation_ms
+        self._attempts_per_turn = attempts_per_turn
+        self._crashes_per_turn = crashes_per_turn
         self._sessions: dict[SessionRef, _Session] = {}
         self._renewed_at_ms: int | None = None
         self._answering_since_ms = 0
@@ -238,7 +264,7 @@ class FakeLedger:
     ) -> ClaimAnswer:
         self._ask("claim")
         self.burst_waiting.pop(request.ref, None)
-        self._due(request.ref, now_ms + self._lease_ms)
+        self.due_at_ms[request.ref] = now_ms + self._lease_ms
         session = self._session(request.session)
         turn = self._find(request.ref)
         is_new = turn is None
@@ -253,11 +279,24 @@ class FakeLedger:
             return self._claimed(session, turn, now_ms)
         if turn.lease_until_ms > now_ms:
             return self._refused(session, turn, ClaimRefusal.LEASED)
-        enters_front = request.attempt_hint > turn.attempt or (is_new and not turn.is_outside_queue)
+        is_lost = request.attempt_hint > turn.attempt
+        past = turn.recovery
+        is_running = turn.status == "running"
+        crashes = past.crashes + (is_running and past.released is None and not is_lost)
+        is_used_up = crashes >= self._crashes_per_turn or past.tries >= self._attempts_per_turn
+        if is_used_up and not is_lost and not past.is_delivery:
+            return self._refused(session, turn, ClaimRefusal.EXHAUSTED)
+        enters_front = is_lost or (is_new and not turn.is_outside_queue)
         if not self._take_head(session, turn, enters_front, now_ms):
             return self._refused(session, turn, ClaimRefusal.NOT_HEAD)
-        if self._is_readerless(turn, grace_ms, now_ms):
+        if not past.is_delivery and self._is_readerless(turn, grace_ms, now_ms):
             return self._refused(session, turn, ClaimRefusal.READERLESS)
+        if is_running:
+            turn.earlier_attempts = (*turn.earlier_attempts, turn.present_attempt)[-20:]
+        turn.recovery = Recovery(tries=past.tries + (not past.is_delivery), crashes=crashes)
+        turn.worker = worker
+        turn.path = path
+        turn.claimed_at_ms = now_ms
         turn.status = "running"
         turn.placed = path
         turn.attempt = max(turn.attempt, request.attempt_hint) + 1
@@ -286,6 +325,26 @@ class FakeLedger:
             else:
                 answers.append(turn)
         return answers
+
+    async def release(
+        self, claim: ClaimRef, *, release: Release, due_at_ms: int, now_ms: int
+    ) -> None:
+        self._ask("release")
+        is_sent = release == "postponed"
+        reserved_until_ms = due_at_ms + self._reservation_ms if is_sent else 0
+        self.due_at_ms[claim.turn] = reserved_until_ms or now_ms
+        turn = self._check(claim)
+        if isinstance(turn, _Turn):
+            turn.lease_until_ms = now_ms
+            turn.nonce = ""
+            turn.recovery = msgspec.structs.replace(
+                turn.recovery,
+                released=release,
+                due_at_ms=due_at_ms,
+                reserved_until_ms=reserved_until_ms,
+                dispatches=int(is_sent),
+                first_dispatched_at_ms=due_at_ms if is_sent else 0,
+            )
 
     async def finish(
         self, append: Append, *, status: EndStatus, history: bytes | None, now_ms: int
@@ -493,6 +552,7 @@ class FakeLedger:
         turn.outcome = outcome
         turn.lease_until_ms = 0
         turn.followers = []
+        turn.earlier_attempts = ()
         turn.log_kept_until_ms = now_ms + self._log_kept_ms
         turn.kept_until_ms = now_ms + self._outcome_kept_ms
         if status == "rejected" and session.messages.get(turn.request.message_id) == turn_id:
@@ -526,6 +586,7 @@ class FakeLedger:
             followers=tuple(turn.followers),
             cancel_requested=turn.cancel_requested,
             history=history,
+            earlier_attempts=turn.earlier_attempts,
         )
 
     def _refused(self, session: _Session, turn: _Turn, reason: ClaimRefusal) -> ClaimRefused:

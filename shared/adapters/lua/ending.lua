@@ -6,7 +6,7 @@ local function end_turn(turn, followers, log, status, outcome, log_ttl, outcome_
   local kept = redis.call('HMGET', turn, 'message', 'mark')
   redis.call('HSET', turn, 'status', status, 'outcome', outcome, 'lease', '0')
   redis.call('PEXPIRE', turn, outcome_ttl)
-  redis.call('DEL', followers)
+  redis.call('DEL', followers, BASE .. 'attempts:' .. ID)
   redis.call('PEXPIRE', log, log_ttl)
   local message = BASE .. 'message:' .. kept[1]
   if redis.call('GET', message) == ID then
