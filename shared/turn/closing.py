@@ -72,7 +72,7 @@ class Closing:
         writer.cut(self._clock.monotonic_s())
         give_up_s = self._clock.monotonic_s() + self._patience_s
         failures = 0
-        while True:
+        while self._clock.monotonic_s() < give_up_s:
             try:
                 if writer.lost and not await self._flusher.reclaim(writer):
                     return _SUPERSEDED
@@ -81,12 +81,11 @@ class Closing:
                 failures += 1
                 longest = ceiling_ms(_FIRST_WAIT_MS, failures, _LONGEST_WAIT_MS)
                 wait_s = self._randomness.uniform(longest / 2, longest) / 1000
-                if self._clock.monotonic_s() + wait_s >= give_up_s:
-                    return Closed("not_settled")
                 await self._clock.sleep(wait_s)
             else:
                 if closed is not None:
                     return closed
+        return Closed("not_settled")
 
     async def _try(
         self, writer: TurnWriter, append: Append, status: EndStatus, history: bytes | None

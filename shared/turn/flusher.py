@@ -23,6 +23,7 @@ from shared.turn.writer import TurnWriter
 _log = Log("flusher")
 _AWAY_WAIT_MS = 100
 _AWAY_WAIT_MAX_MS = 1_000
+_UNFOLLOW_WAIT_S = 0.5
 
 
 class Flusher:
@@ -183,8 +184,12 @@ class Flusher:
         task.add_done_callback(self._unfollows.discard)
 
     async def _unfollow(self, writer: TurnWriter, follower: Follower) -> None:
-        try:
-            await self._followers.unfollow([writer.request.ref], follower, self._clock.now_ms())
-        except DependencyUnavailable:
-            # The next push meets the same 410 and asks again.
-            _log.warning("follower.not_removed", connection_id=follower.connection_id)
+        while writer in self._live:
+            try:
+                await self._followers.unfollow([writer.request.ref], follower, self._clock.now_ms())
+            except DependencyUnavailable:
+                # As long as the ledger counts it as a reader, a turn that nobody reads goes on.
+                _log.warning("follower.not_removed", connection_id=follower.connection_id)
+                await self._clock.sleep(_UNFOLLOW_WAIT_S)
+            else:
+                return
