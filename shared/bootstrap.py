@@ -28,11 +28,11 @@ from shared.adapters.sqs_dead_letters import SqsDeadLetters
 from shared.adapters.sqs_turn_queue import SqsTurnQueue
 from shared.clock import Clock, Randomness
 from shared.contracts.turns import QueueName
-from shared.errors import ConfigurationError
 from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
 from shared.policy.load_level import answer_plan
 from shared.policy.sigv4 import Credential
 from shared.ports import (
+    ChatModel,
     ConnectionRegistry,
     DeadLetterQueue,
     FramePush,
@@ -51,7 +51,6 @@ from shared.turn.engine import TurnEngine, TurnPorts
 from shared.turn.load_watch import LoadWatch
 
 if TYPE_CHECKING:
-    from shared.adapters.anthropic_model import AnthropicChatModel
     from shared.adapters.watched_index import WatchedIndex
     from shared.adapters.wordllama_embedder import WordLlamaEmbedder
 
@@ -315,7 +314,7 @@ def _turn_ports(
     embedder: WordLlamaEmbedder,
     index: WatchedIndex,
     *,
-    model: AnthropicChatModel,
+    model: ChatModel,
     dispatcher: TurnDispatcher,
     dead_letters: DeadLetterQueue,
 ) -> TurnPorts:
@@ -358,21 +357,32 @@ async def _open_knowledge(
     return embedder, index
 
 
-def _open_model(settings: Settings, clock: Clock, closing: AsyncExitStack) -> AnthropicChatModel:
-    from shared.adapters.anthropic_model import AnthropicChatModel
-
+def _open_model(settings: Settings, clock: Clock, closing: AsyncExitStack) -> ChatModel:
     model = settings.model
-    if model.model_provider != "anthropic":
-        raise ConfigurationError(
-            f"BURSTCHAT_MODEL_PROVIDER={model.model_provider} has no adapter in this version."
-        )
-    opened = AnthropicChatModel(
-        api_key=model.model_api_key or (OFFLINE_API_KEY if model.model_base_url else ""),
-        clock=clock,
-        base_url=model.model_base_url,
-        first_event_timeout_ms=model.model_first_event_timeout_ms,
-        silence_timeout_ms=model.model_silence_timeout_ms,
-    )
+    limits = {
+        "first_event_timeout_ms": model.model_first_event_timeout_ms,
+        "silence_timeout_ms": model.model_silence_timeout_ms,
+    }
+    opened: AnthropicChatModel | BedrockChatModel
+    match model.model_provider:
+        case "anthropic":
+            from shared.adapters.anthropic_model import AnthropicChatModel
+
+            opened = AnthropicChatModel(
+                api_key=model.model_api_key or (OFFLINE_API_KEY if model.model_base_url else ""),
+                clock=clock,
+                base_url=model.model_base_url,
+                **limits,
+            )
+        case "bedrock":
+            from shared.adapters.bedrock_model import BedrockChatModel
+
+            opened = BedrockChatModel(
+                region=settings.aws.aws_region,
+                clock=clock,
+                base_url=model.model_base_url,
+                **limits,
+            )
     closing.push_async_callback(opened.close)
     return opened
 
