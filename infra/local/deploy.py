@@ -36,6 +36,8 @@ class Deployment:
     tables: dict[str, str]
     knowledge_bucket: str
     refresh_function: str
+    worker_alias: str
+    worker_concurrency: int
 
 
 class Deployer:
@@ -65,7 +67,26 @@ class Deployer:
             tables={"turns": outputs["TurnsTable"], "dead_turns": outputs["DeadTurnsTable"]},
             knowledge_bucket=outputs["KnowledgeBucket"],
             refresh_function=outputs["KnowledgeRefresh"],
+            worker_alias=outputs["BurstWorkerLiveArn"],
+            worker_concurrency=concurrency,
         )
+
+    def warm_up(self, deployment: Deployment) -> None:
+        """Have the emulator start the workers that the burst trigger may use; returns at once.
+
+        AWS restores a snapshot within a second. Here each worker is a fresh process that unpacks and
+        imports its bundle, which would make the first burst wait for seconds.
+        """
+        client = connect("lambda", self._endpoint_url)
+        try:
+            for _ in range(deployment.worker_concurrency):
+                client.invoke(
+                    FunctionName=deployment.worker_alias,
+                    InvocationType="Event",
+                    Payload=b'{"Records": []}',
+                )
+        except (BotoCoreError, ClientError) as error:
+            raise StackError(f"burst_worker could not be invoked: {error}") from error
 
     def _deploy_stacks(self, bundles: Mapping[str, Bundle]) -> dict[str, str]:
         given = self._upload_bundles(bundles)

@@ -111,7 +111,8 @@ class Stack:
         self._wait_ready(self._plan.infrastructure())
         print("deploying the stacks", flush=True)
         emulator_url = self._plan.aws_emulator.url
-        deployment = Deployer(ROOT, emulator_url, self._settings).deploy(bundles)
+        deployer = Deployer(ROOT, emulator_url, self._settings)
+        deployment = deployer.deploy(bundles)
         KnowledgeSeeder(
             ROOT / "knowledge",
             ROOT / "build/knowledge",
@@ -120,6 +121,7 @@ class Stack:
         ).seed(deployment.knowledge_bucket, deployment.refresh_function)
         self._start_services(deployment)
         self._wait_ready(self._plan.services())
+        deployer.warm_up(deployment)
         self._note(is_ready=True)
 
     def _start_infrastructure(self) -> None:

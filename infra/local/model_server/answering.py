@@ -125,6 +125,8 @@ def _best_quotes(
     """The passages that share most words with the question, each with its best sentences."""
     scored = [(_score(passage, wanted), -rank) for rank, passage in enumerate(passages)]
     best = sorted((pair for pair in scored if pair[0] > 0), reverse=True)[:_MAX_PASSAGES]
+    # A passage that fits far worse than the best one only mentions the subject in passing.
+    best = [pair for pair in best if 2 * pair[0] >= best[0][0]]
     return [(passages[-rank], _best_sentences(passages[-rank], wanted)) for _, rank in best]
 
 
