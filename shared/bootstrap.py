@@ -20,6 +20,7 @@ from shared.adapters.http_turn_intake import HttpTurnIntake
 from shared.adapters.management_api_push import ManagementApiPush
 from shared.adapters.redis_client import RedisClient
 from shared.adapters.redis_connection_registry import RedisConnectionRegistry
+from shared.adapters.redis_due_turns import RedisDueTurns
 from shared.adapters.redis_load_board import RedisLoadBoard
 from shared.adapters.redis_session_queue import RedisSessionQueue
 from shared.adapters.redis_turn_claims import RedisTurnClaims
@@ -35,6 +36,7 @@ from shared.ports import (
     ChatModel,
     ConnectionRegistry,
     DeadLetterQueue,
+    DueTurns,
     FramePush,
     LoadBoard,
     SessionQueue,
@@ -74,6 +76,7 @@ class GatewayPorts:
     turn_queue: TurnQueue
     load: LoadBoard
     push: FramePush
+    due: DueTurns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +92,10 @@ class Worker:
     dead_letters: DeadLetterQueue
     load: LoadBoard
     watch: LoadWatch
+    claims: TurnClaims
+    followers: TurnFollowers
+    store: TurnStore
+    due: DueTurns
     background: asyncio.Task[None]
 
 
@@ -119,6 +126,7 @@ async def open_gateway_ports(
             turn_queue=shared.turn_queue(),
             load=RedisLoadBoard(shared.redis, clock),
             push=shared.push(),
+            due=shared.due(),
         )
 
 
@@ -151,15 +159,16 @@ async def open_worker(
             shared.sessions(),
             shared.dead_letters(),
         )
+        ports = _turn_ports(
+            shared,
+            embedder,
+            index,
+            model=_open_model(settings, clock, closing),
+            dispatcher=dispatcher(turn_queue, sessions),
+            dead_letters=dead_letters,
+        )
         engine = TurnEngine(
-            _turn_ports(
-                shared,
-                embedder,
-                index,
-                model=_open_model(settings, clock, closing),
-                dispatcher=dispatcher(turn_queue, sessions),
-                dead_letters=dead_letters,
-            ),
+            ports,
             system_prompt=index.current().prompt,
             plan=_answer_plans(settings, watch),
             worker=worker,
@@ -182,6 +191,10 @@ async def open_worker(
             dead_letters=dead_letters,
             load=load,
             watch=watch,
+            claims=ports.claims,
+            followers=ports.followers,
+            store=ports.store,
+            due=shared.due(),
             background=background,
         )
 
@@ -260,7 +273,13 @@ class _Shared:
             log_kept_ms=turn.log_kept_ms,
             outcome_kept_ms=turn.outcome_kept_ms,
             history_cached_ms=turn.history_cached_ms,
+            reservation_ms=turn.reservation_ms,
+            attempts_per_turn=turn.attempts_per_turn,
+            crashes_per_turn=turn.crashes_per_turn,
         )
+
+    def due(self) -> RedisDueTurns:
+        return RedisDueTurns(self.redis, outcome_kept_ms=self._settings.turn.outcome_kept_ms)
 
     def followers(self) -> RedisTurnFollowers:
         turn = self._settings.turn
