@@ -57,6 +57,8 @@ class Connection:
         "__weakref__",
         "_clock",
         "_commands",
+        "_is_ticking",
+        "_on_change",
         "_outbox",
         "_perform",
         "_room",
@@ -64,7 +66,6 @@ class Connection:
         "_worker",
         "connected_at_ms",
         "follower",
-        "on_change",
         "peer",
         "session",
         "session_ref",
@@ -81,14 +82,15 @@ class Connection:
         socket: Socket,
         perform: Perform,
         clock: Clock,
-        on_change: Callable[[Connection], None],
+        on_change: Callable[[Connection, bool], None],
     ) -> None:
         self.session = session
         self.session_ref = session_ref
         self.follower = follower
         self.peer = peer
         self.connected_at_ms = clock.now_ms()
-        self.on_change = on_change
+        self._on_change = on_change
+        self._is_ticking = False
         self._outbox = outbox
         self._socket = socket
         self._perform = perform
@@ -112,17 +114,20 @@ class Connection:
 
     def deliver(self, data: bytes) -> PushStatus:
         """A frame of the Management API. Never waits."""
-        if self.session.is_closed:
+        session = self.session
+        if session.is_closed:
             return PushStatus.GONE
-        self._observe()
-        if not self._outbox.has_room(self.session.turns.held_bytes):
+        now_ms = self._clock.now_ms()
+        self._observe(now_ms)
+        if not self._outbox.has_room(session.turns.held_bytes):
             return PushStatus.THROTTLED
-        self.run(self.session.push(data, self._clock.now_ms()))
+        self.run(session.push(data, now_ms))
         return PushStatus.SENT
 
     def receive(self, message: str | bytes) -> None:
         """A message of the client."""
         now_ms = self._clock.now_ms()
+        self._observe(now_ms)
         if isinstance(message, str):
             self.run(self.session.receive_text(message, now_ms))
         else:
@@ -139,7 +144,7 @@ class Connection:
     def tick(self, queued_wait_ms: int) -> None:
         """Time has passed."""
         now_ms = self._clock.now_ms()
-        self._observe()
+        self._observe(now_ms)
         if self._outbox.is_stuck(now_ms):
             self._cut_off("stuck")
         else:
@@ -160,7 +165,7 @@ class Connection:
     @property
     def needs_ticks(self) -> bool:
         """True while ticks may bring something before `session.due_at_ms`."""
-        return self.session.is_busy or self._outbox.size_bytes > 0
+        return self.session.is_busy or not self._outbox.is_empty or self._socket.unsent_bytes() > 0
 
     # out -----------------------------------------------------------------------------------------
 
@@ -173,8 +178,10 @@ class Connection:
                 self._close(action)
             else:
                 self._enqueue(action)
-        self._observe()
-        self.on_change(self)
+        needs_ticks = self.needs_ticks
+        if needs_ticks != self._is_ticking:
+            self._is_ticking = needs_ticks
+            self._on_change(self, needs_ticks)
 
     async def finish(self) -> list[TurnId]:
         """The socket is gone: let the commands end, each within its own deadlines; the turns still followed."""
@@ -191,7 +198,6 @@ class Connection:
         return [ref for ref in refs if ref is not None]
 
     def _write(self, data: bytes) -> None:
-        self._observe()
         if self._outbox.is_empty and self._socket.is_writable():
             self._send(data)
             return
@@ -206,7 +212,7 @@ class Connection:
     def _flush(self) -> None:
         while not self._outbox.is_empty and self._socket.is_writable():
             self._send(self._outbox.pop())
-        self._observe()
+        self._observe(self._clock.now_ms())
         self._wake()
 
     def _close(self, action: Close) -> None:
@@ -236,8 +242,8 @@ class Connection:
             elif isinstance(action, Close):
                 self._close(action)
 
-    def _observe(self) -> None:
-        self._outbox.observe(self._socket.unsent_bytes(), self._clock.now_ms())
+    def _observe(self, now_ms: int) -> None:
+        self._outbox.observe(self._socket.unsent_bytes(), now_ms)
 
     # commands ------------------------------------------------------------------------------------
 
@@ -281,7 +287,7 @@ class Connection:
 
     async def _write_replay(self, replay: WriteReplay) -> None:
         for frame in replay.frames:
-            self._observe()
+            self._observe(self._clock.now_ms())
             while not self._outbox.has_room() and not self.session.is_closed:
                 await self._wait_for_room()
             if self.session.is_closed:

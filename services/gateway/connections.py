@@ -129,10 +129,10 @@ class Connections:
 
     # time ----------------------------------------------------------------------------------------
 
-    def on_change(self, connection: Connection) -> None:
-        """A session has moved: note whether it needs frequent ticks."""
+    def on_change(self, connection: Connection, needs_ticks: bool) -> None:
+        """A connection begins, or stops, to need frequent ticks."""
         connection_id = connection.follower.connection_id
-        if connection.needs_ticks and connection_id in self._sockets:
+        if needs_ticks and connection_id in self._sockets:
             self._busy[connection_id] = connection
         else:
             self._busy.pop(connection_id, None)

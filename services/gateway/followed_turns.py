@@ -72,7 +72,10 @@ class FollowedTurns:
     @property
     def held_bytes(self) -> int:
         """Bytes of the frames that wait here instead of in the outbox."""
-        return self._held.size_bytes + sum(view.held_bytes for view in self._views.values())
+        size_bytes = self._held.size_bytes
+        for view in self._views.values():
+            size_bytes += view.held_bytes
+        return size_bytes
 
     def turn_ids(self) -> list[TurnId]:
         """The turns that have not ended as far as this connection knows."""

@@ -18,7 +18,7 @@ class HeldFrames:
     def __init__(self, hold_ms: int) -> None:
         self._hold_ms = hold_ms
         self._frames: dict[str, list[tuple[FrameHead, bytes]]] = {}
-        self._missed: set[str] = set()
+        self._missed: dict[str, None] = {}  # a set would cost four times as much while empty
         self._since_ms = 0
         self.size_bytes = 0
 
@@ -32,7 +32,7 @@ class HeldFrames:
     def expire(self, now_ms: int) -> None:
         """Drop what has waited too long."""
         if self._frames and now_ms - self._since_ms >= self._hold_ms:
-            self._missed.update(self._frames)
+            self._missed.update(dict.fromkeys(self._frames))
             self._frames.clear()
             self.size_bytes = 0
 
@@ -41,7 +41,7 @@ class HeldFrames:
         frames = self._frames.pop(turn_id, [])
         self.size_bytes -= sum(len(data) for _, data in frames)
         is_missed = turn_id in self._missed
-        self._missed.discard(turn_id)
+        self._missed.pop(turn_id, None)
         return frames, is_missed
 
     def take_all(self) -> list[bytes]:

@@ -37,6 +37,7 @@ from shared.contracts.turns import EndStatus, TurnRequest
 from shared.ports import PushFrame, PushStatus
 from shared.settings import GatewaySettings, PushSettings, Settings, TelemetrySettings
 from shared.telemetry import Metrics
+from tests.fakes.due_turns import FakeDueTurns
 from tests.fakes.intake import FakeIntake
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.load_board import FakeLoadBoard
@@ -164,6 +165,7 @@ class GatewayWorld:
             turn_queue=self.turn_queue,
             load=self.load,
             push=self.push,
+            due=FakeDueTurns(self.ledger, self.clock),
         )
         self.gateway: Gateway = build_gateway(
             settings,
