@@ -159,7 +159,8 @@ export class Connection {
     }
     this.#retryIn(goawayAtMs === null ? this.#backOff() : Math.max(0, goawayAtMs - this.#now()));
     // A refused handshake looks to a page like a missing server, so ask over HTTP which it was.
-    if (!wasReady && (await this.#options.isUnauthorised()) && this.link.state === "retrying") {
+    const isUnauthorised = !wasReady && (await this.#options.isUnauthorised().catch(() => false));
+    if (isUnauthorised && this.link.state === "retrying") {
       this.#clear("retry");
       this.#show({ state: "stopped", code: 4401, reason: "" });
     }

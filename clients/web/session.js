@@ -13,8 +13,8 @@ export class Session {
     this.id = id;
     this.#store = store;
     this.#onChange = onChange;
-    const getTurn = (turnId) =>
-      fetch(`/v1/turns/${encodeURIComponent(turnId)}`, {
+    const get = (path) =>
+      fetch(path, {
         headers: token ? { authorization: `Bearer ${token}` } : {},
         signal: AbortSignal.timeout(FETCH_TIMEOUT_MS),
       });
@@ -24,10 +24,13 @@ export class Session {
         `${location.origin.replace(/^http/, "ws")}/ws?session_id=${encodeURIComponent(sessionId)}`,
       protocols: () => ["burstchat.v1", ...(token ? [`bearer.${token}`] : [])],
       fetchText: async (turnId) => {
-        const answer = await getTurn(turnId);
+        const answer = await get(`/v1/turns/${encodeURIComponent(turnId)}`);
         return answer.ok ? ((await answer.json()).text ?? null) : null;
       },
-      isUnauthorised: async () => [401, 403].includes((await getTurn("none")).status),
+      isUnauthorised: async () => {
+        const answer = await get(`/v1/sessions/${id}/turns?limit=1`);
+        return answer.status === 401 || answer.status === 403;
+      },
       onChange: () => this.#changed(),
     });
   }

@@ -29,8 +29,9 @@ PHONE = (390, 844)
 OpenPage = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """One browser per module: Playwright's loop runs in this thread until it is closed."""
     if CHROMIUM is None:
         words = "chromium is missing: the chat page is NOT tested (apt-get install chromium)"
         if os.environ.get("CI") == "true":

@@ -122,6 +122,7 @@ class FakeChatServer:
         app.router.add_get("/assistant.json", _assistant)
         app.router.add_post("/v1/tokens", self._token)
         app.router.add_get("/v1/turns/{turn_id}", self._turn)
+        app.router.add_get("/v1/sessions/{session_id}/turns", self._session_turns)
         app.router.add_get("/ws", self._socket)
         self._runner = web.AppRunner(app, shutdown_timeout=1)
         await self._runner.setup()
@@ -159,13 +160,14 @@ class FakeChatServer:
         return web.json_response({"token": f"fake.{body['user']}.x", "expires_at_ms": 2**42})
 
     async def _turn(self, request: web.Request) -> web.Response:
-        if self.refuse_with == 401:
-            return web.json_response({"code": "unauthorised", "message": "no"}, status=401)
         for turns in self._sessions.values():
             for turn in turns:
                 if turn.turn_id == request.match_info["turn_id"]:
                     return web.json_response({"turn_id": turn.turn_id, "text": turn.text})
         return web.json_response({"code": "unknown_turn", "message": "unknown"}, status=404)
+
+    async def _session_turns(self, request: web.Request) -> web.Response:
+        return web.json_response({"turns": [], "more": False}, status=self.refuse_with or 200)
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
         self.handshakes.append(request)

@@ -16,7 +16,9 @@ SUITES = sorted((Path(__file__).parent / "web").glob("*_test.mjs"))
 @pytest.mark.parametrize("suite", SUITES, ids=lambda path: path.stem)
 def test_web_module_passes_its_suite(suite: Path) -> None:
     if NODE is None:
-        words = "node is missing: the web client's modules are NOT tested (install Node 20 or later)"
+        words = (
+            "node is missing: the web client's modules are NOT tested (install Node 20 or later)"
+        )
         if os.environ.get("CI") == "true":
             pytest.fail(words)
         pytest.skip(words)
