@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
 from shared.clock import Clock, Randomness
 from shared.contracts.ledger import Claimed
-from shared.contracts.stored_turns import StoredTurn
 from shared.errors import TransientError
 from shared.policy.endings import declined_end, end_of_error, failed_end
 from shared.policy.limits import AnswerPlan, TurnLimits
@@ -24,7 +24,7 @@ from shared.turn.endings import (
     facts_of,
 )
 from shared.turn.generation import Generated, Generation, Overdue
-from shared.turn.preparation import Preparation, Prepared
+from shared.turn.preparation import Preparation, Prepared, Repeated
 from shared.turn.reply import Answered, Declined
 from shared.turn.timings import Stopwatch
 from shared.turn.writer import TurnWriter
@@ -113,8 +113,9 @@ class Work:
     async def _try(self) -> Ending:
         if self._prepared is None:
             prepared = await self._tools.preparation.prepare(self._claimed, self._plan)
-            if isinstance(prepared, StoredTurn):
-                return AlreadyAnswered(prepared)
+            if isinstance(prepared, Repeated):
+                self.facts = replace(NO_FACTS, recalled=prepared.recalled)
+                return AlreadyAnswered(prepared.stored)
             self._prepared = prepared
             self.facts = facts_of(prepared)
             self._writer.start(self._writer.path, self.facts.intent, self.facts.model)

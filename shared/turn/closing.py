@@ -15,13 +15,16 @@ from shared.contracts.ledger import (
     TurnEnded,
     TurnUnknown,
 )
+from shared.contracts.recovery import Release
 from shared.contracts.turns import EndStatus, TurnRequest
 from shared.errors import DependencyUnavailable
 from shared.policy.backoff import ceiling_ms
 from shared.ports import TurnClaims
+from shared.telemetry import Log
 from shared.turn.flusher import Flusher
 from shared.turn.writer import TerminalMaker, TurnWriter
 
+_log = Log("closing")
 _FIRST_WAIT_MS = 100
 _LONGEST_WAIT_MS = 1_000
 
@@ -86,6 +89,16 @@ class Closing:
                 if closed is not None:
                     return closed
         return Closed("not_settled")
+
+    async def release(self, writer: TurnWriter, release: Release, delay_ms: int = 0) -> None:
+        """Give the claim up alive. When the ledger cannot be asked the lease lapses, as after a crash."""
+        now_ms = self._clock.now_ms()
+        try:
+            await self._claims.release(
+                writer.claim, release=release, due_at_ms=now_ms + delay_ms, now_ms=now_ms
+            )
+        except DependencyUnavailable:
+            _log.warning("claim.not_released", release=release)
 
     async def _try(
         self, writer: TurnWriter, append: Append, status: EndStatus, history: bytes | None

@@ -35,6 +35,7 @@ class Death:
     path: Path
     started_at_ms: int
     answer: str | None = None
+    earlier_attempts: tuple[AttemptRecord, ...] = ()
 
 
 class Evidence:
@@ -53,8 +54,10 @@ class Evidence:
 
         Repeats are recognised by the turn id.
         """
-        letter = self._letter(request, death)
-        queue = dead_letter_queue(request, death.path)
+        return await self.send(dead_letter_queue(request, death.path), self._letter(request, death))
+
+    async def send(self, queue: QueueName, letter: DeadLetter) -> bool:
+        """Send a letter as `keep` does."""
         for failures in range(1, _TRIES + 1):
             try:
                 await self._queue.send(queue, letter)
@@ -64,7 +67,7 @@ class Evidence:
             else:
                 _log.error(
                     "turn.dead_lettered",
-                    dead_letter_class=death.klass,
+                    dead_letter_class=letter.klass,
                     fingerprint=letter.fingerprint,
                     error_type=letter.error.type,
                 )
@@ -82,6 +85,7 @@ class Evidence:
                 type=error_type, message=str(death.error)[:_MESSAGE_CHARACTERS], stack=stack
             ),
             attempts=(
+                *death.earlier_attempts,
                 AttemptRecord(
                     attempt=death.attempt,
                     worker=self._worker,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from shared.clock import Clock
@@ -55,8 +56,8 @@ class TurnPipeline:
     async def run(self, request: TurnRequest, path: Path) -> TurnResult:
         """Run one delivery of a turn; repeats are safe.
 
-        Raises nothing but CancelledError: then the model's stream is closed, the claim is no longer renewed, and
-        whoever cancelled hands the turn over or leaves it to the sweeper.
+        Raises nothing but CancelledError: then the model's stream is closed and the claim given up within one call of
+        the ledger, so that whoever cancelled, or else the sweeper, dispatches the next attempt at once.
         """
         with bind(turn_id=request.turn_id, session_id=request.session_id, trace=request.trace):
             try:
@@ -85,6 +86,9 @@ class TurnPipeline:
             result = await self._settlement.settle(
                 writer, ending, facts=work.facts, stopwatch=stopwatch
             )
+        except asyncio.CancelledError:
+            await self._settlement.hand_over(writer)
+            raise
         finally:
             self._flusher.close(writer)
         self._note_end(result, path)

@@ -33,6 +33,14 @@ class Prepared:
     recalled: tuple[HistoryEntry, ...]
 
 
+@dataclass(frozen=True)
+class Repeated:
+    """The answer that an earlier attempt stored for this very turn, and the turns before it."""
+
+    stored: StoredTurn
+    recalled: tuple[HistoryEntry, ...]
+
+
 class Preparation:
     """Intent and sources help an answer; without them it is poorer, never missing. Memory is needed."""
 
@@ -53,14 +61,14 @@ class Preparation:
         self._system_prompt = system_prompt
         self._limits = limits
 
-    async def prepare(self, claimed: Claimed, plan: AnswerPlan) -> Prepared | StoredTurn:
+    async def prepare(self, claimed: Claimed, plan: AnswerPlan) -> Prepared | Repeated:
         """The prompt; or the answer that an earlier attempt stored, to be delivered instead.
 
         Raises DependencyUnavailable without memory, MalformedMessage for a blank message.
         """
         recall = await self._memory.recall(claimed, limit=self._limits.cached_history_turns)
         if recall.answered is not None:
-            return recall.answered
+            return Repeated(recall.answered, recall.turns)
         question = claimed.request.text
         intent = await self._classify(question)
         passages = await self._retrieve(question) if sources_for(intent.label) else ()

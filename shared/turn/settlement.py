@@ -78,8 +78,9 @@ class Settlement:
             case Failed():
                 return await self._fail(writer, ending, stopwatch)
             case AlreadyAnswered(stored):
-                return await self._repeat(writer, stored)
+                return await self._repeat(writer, stored, facts)
             case Postponed(delay_ms):
+                await self._closing.release(writer, "postponed", delay_ms)
                 return TurnResult(
                     outcome="retry_later", attempt=writer.claim.attempt, delay_ms=delay_ms
                 )
@@ -87,6 +88,10 @@ class Settlement:
                 return TurnResult(outcome="superseded", attempt=writer.claim.attempt)
             case _:
                 assert_never(ending)
+
+    async def hand_over(self, writer: TurnWriter) -> None:
+        """Give up a claim whose work was cut: another worker may claim the turn at once."""
+        await self._closing.release(writer, "handed_over")
 
     async def _complete(
         self,
@@ -155,11 +160,15 @@ class Settlement:
         terminal = failed_frame(writer.request.turn_id, writer.text, ending.end)
         return await self._close(writer, terminal, "failed", None, code=ending.end.code)
 
-    async def _repeat(self, writer: TurnWriter, stored: StoredTurn) -> TurnResult:
+    async def _repeat(
+        self, writer: TurnWriter, stored: StoredTurn, facts: AnswerFacts
+    ) -> TurnResult:
         writer.start("stored", stored.intent, stored.model)
         writer.write(stored.assistant_text)
         status: EndStatus = "cancelled" if stored.status == "cancelled" else "completed"
-        return await self._close(writer, answered_frame(stored), status, None)
+        # The window cached beside the ledger lacks this answer: whoever stored it died before it could write one.
+        history = self._window(writer, facts)
+        return await self._close(writer, answered_frame(stored), status, history)
 
     async def _close(
         self,
@@ -220,6 +229,7 @@ class Settlement:
             path=writer.path,
             started_at_ms=stopwatch.claimed_at_ms,
             answer=writer.text if klass == "not_stored" else None,
+            earlier_attempts=writer.earlier_attempts,
         )
         await self._evidence.keep(writer.request, death)
 

@@ -76,6 +76,7 @@ class TurnWriter:
         self.request: TurnRequest = claimed.request
         self.path: Path = path
         self.followers: tuple[Follower, ...] = claimed.followers
+        self.earlier_attempts = claimed.earlier_attempts
         self.interruption = Interruption()
         self.stop_reason: Stop | None = None
         self.text = ""  # everything written, cut or not
