@@ -350,6 +350,7 @@ class FakeLedger:
         self, append: Append, *, status: EndStatus, history: bytes | None, now_ms: int
     ) -> FinishAnswer:
         self._ask("finish")
+        self.burst_waiting.pop(append.claim.turn, None)
         answer = self._append(append, now_ms)
         if not isinstance(answer, Held):
             return answer
@@ -360,7 +361,6 @@ class FakeLedger:
             session = self._session(ref.session)
             session.history = history
             session.history_until_ms = now_ms + self._history_cached_ms
-        self.burst_waiting.pop(ref, None)
         return self._end(ref.session, turn, status, append.frames[-1], now_ms)
 
     async def end_unclaimed(
