@@ -252,7 +252,7 @@ class FakeChatServer:
                 return
         script, _, argument = text.partition(" ")
         if script == "/reject":
-            rejected = {"code": argument or "overloaded", "retry_after_ms": 2000}
+            rejected = {"code": argument or "overloaded", "retry_after_ms": 3000}
             rejected |= {"message": "Very many people are asking just now. Please try again soon."}
             await _send(socket, {"type": "chat.rejected", "message_id": message_id, **rejected})
             return
