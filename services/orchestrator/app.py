@@ -19,7 +19,7 @@ from shared.clock import Clock, Randomness, SystemClock, SystemRandomness
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.policy.admission import BurstLimits, StrainLimits
 from shared.ports import SessionQueue, TurnDispatcher, TurnQueue
-from shared.settings import Settings, load_settings
+from shared.settings import Settings, load_settings, unknown_variables
 from shared.telemetry import Log, Metrics, bind, configure_logging
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
@@ -32,6 +32,8 @@ async def main() -> None:
     clock, randomness = SystemClock(), SystemRandomness()
     settings = load_settings("orchestrator")
     configure_logging("orchestrator", settings.telemetry.log_level, clock)
+    for setting, nearest in unknown_variables().items():
+        _log.warning("setting.unknown", name=setting, nearest=nearest)
     signals = StopSignals()
     signals.install()
     await run_orchestrator(settings, clock, randomness, signals)
@@ -43,9 +45,6 @@ async def run_orchestrator(
     """Serve turns until `signals`, then refuse new ones, finish the running ones and stop."""
     metrics = Metrics(settings.telemetry.metrics_namespace, "orchestrator", clock)
     name = f"orchestrator-{randomness.token_bytes(4).hex()}"
-    listener = listen(
-        settings.gateway.bind_host, settings.orchestrator.intake_port, "BURSTCHAT_INTAKE_PORT"
-    )
     parts: _Parts
 
     async def place(request: TurnRequest) -> IntakeDecision:
@@ -69,6 +68,10 @@ async def run_orchestrator(
             watch=worker.watch,
             credential=push_credential(settings),
             clock=clock,
+        )
+        # Not before everything else is open: until then gateways shall be refused at once, not wait.
+        listener = listen(
+            settings.gateway.bind_host, settings.orchestrator.intake_port, "BURSTCHAT_INTAKE_PORT"
         )
         server = HttpServer("intake", app, listener)
         running: list[Part] = [_Background(worker.background), parts.monitor, server]
