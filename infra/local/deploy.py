@@ -24,6 +24,7 @@ DEPLOYMENT = "burstchat"
 _STACKS = ("data", "queues", "functions", "schedules")
 _ARTEFACTS = "burstchat-artefacts"
 _STACK_WITHIN_S = 60.0
+_WORKER_WITHIN_S = 120.0
 _POLL_S = 0.05
 
 
@@ -72,13 +73,15 @@ class Deployer:
         )
 
     def warm_up(self, deployment: Deployment) -> None:
-        """Have the emulator start the workers that the burst trigger may use; returns at once.
+        """Wait for the worker's version, then have the emulator start as many as the trigger may use.
 
         AWS restores a snapshot within a second. Here each worker is a fresh process that unpacks and
-        imports its bundle, which would make the first burst wait for seconds.
+        imports its bundle, which would make the first burst wait for seconds. The others start while
+        the stack already serves. Raises StackError when the worker cannot be initialised.
         """
         client = connect("lambda", self._endpoint_url)
         try:
+            self._wait_active(client, deployment.worker_alias)
             for _ in range(deployment.worker_concurrency):
                 client.invoke(
                     FunctionName=deployment.worker_alias,
@@ -87,6 +90,20 @@ class Deployer:
                 )
         except (BotoCoreError, ClientError) as error:
             raise StackError(f"burst_worker could not be invoked: {error}") from error
+
+    def _wait_active(self, client: Any, alias: str) -> None:
+        clock = SystemClock()
+        deadline = clock.monotonic_s() + _WORKER_WITHIN_S
+        while True:
+            found = client.get_function_configuration(FunctionName=alias)
+            state = found.get("State", "Active")
+            if state == "Active":
+                return
+            if state == "Failed":
+                raise StackError(f"burst_worker does not initialise: {found.get('StateReason')}")
+            if clock.monotonic_s() > deadline:
+                raise StackError(f"burst_worker is still {state} after {_WORKER_WITHIN_S:.0f} s")
+            time.sleep(_POLL_S)
 
     def _deploy_stacks(self, bundles: Mapping[str, Bundle]) -> dict[str, str]:
         given = self._upload_bundles(bundles)
