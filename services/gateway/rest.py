@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import Depends, FastAPI, Header, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
+from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
@@ -80,18 +80,15 @@ def build_rest(use_cases: RestUseCases) -> FastAPI:
     _add_health(app, use_cases.readiness)
     if use_cases.issues_tokens:
         _add_tokens(app, use_cases)
-    _add_turns(app, use_cases, _caller_of(use_cases.identities))
+    _add_turns(app, use_cases)
     return app
 
 
-def _caller_of(identities: Identities) -> Callable[..., Identity]:
-    def caller(authorization: Annotated[str | None, Header()] = None) -> Identity:
-        try:
-            return identities.identify(authorization)
-        except Unauthorized as error:
-            raise Problem(401, "unauthorized", str(error)) from error
-
-    return caller
+def _caller(request: Request, use_cases: RestUseCases) -> Identity:
+    try:
+        return use_cases.identities.identify(request.headers.get("authorization"))
+    except Unauthorized as error:
+        raise Problem(401, "unauthorized", str(error)) from error
 
 
 def _add_health(app: FastAPI, readiness: Readiness) -> None:
@@ -118,37 +115,40 @@ def _add_tokens(app: FastAPI, use_cases: RestUseCases) -> None:
         return TokenAnswer(token=token, expires_at_ms=expires_at_ms)
 
 
-def _add_turns(app: FastAPI, use_cases: RestUseCases, caller: Callable[..., Identity]) -> None:
-    faults: dict[int | str, dict[str, Any]] = {
-        status: {"model": Fault} for status in (401, 404, 503)
+def _add_turns(app: FastAPI, use_cases: RestUseCases) -> None:
+    documented: dict[str, Any] = {
+        "responses": {status: {"model": Fault} for status in (401, 404, 503)},
+        "dependencies": [Depends(HTTPBearer(auto_error=False))],  # for the description only
     }
 
-    @app.get("/v1/turns/{turn_id}", summary="A turn in whatever state it is", responses=faults)
-    async def get_turn(turn_id: str, who: Annotated[Identity, Depends(caller)]) -> Response:
-        turn = await use_cases.turns.find(_session(who), TurnId(turn_id))
+    @app.get("/v1/turns/{turn_id}", summary="A turn in whatever state it is", **documented)
+    async def get_turn(turn_id: str, request: Request) -> Response:
+        turn = await use_cases.turns.find(_session(request, use_cases), TurnId(turn_id))
         if turn is None:
             raise Problem(404, "unknown_turn", "No such turn.")
         return _json(turn)
 
-    @app.delete("/v1/turns/{turn_id}", summary="Stop a turn", status_code=202, responses=faults)
-    async def cancel_turn(turn_id: str, who: Annotated[Identity, Depends(caller)]) -> Response:
-        answer = await use_cases.cancelling.cancel(_session(who), TurnId(turn_id), None)
+    @app.delete("/v1/turns/{turn_id}", summary="Stop a turn", status_code=202, **documented)
+    async def cancel_turn(turn_id: str, request: Request) -> Response:
+        answer = await use_cases.cancelling.cancel(
+            _session(request, use_cases), TurnId(turn_id), None
+        )
         if isinstance(answer, NotFound):
             raise Problem(404, "unknown_turn", "No such turn.")
         if isinstance(answer, CouldNotAsk):
             raise _unavailable()
         return _json({"turn_id": turn_id}, 202)
 
-    @app.get("/v1/sessions/{session_id}/turns", summary="Earlier turns", responses=faults)
+    @app.get("/v1/sessions/{session_id}/turns", summary="Earlier turns", **documented)
     async def list_turns(
         session_id: str,
-        who: Annotated[Identity, Depends(caller)],
+        request: Request,
         before: Annotated[str | None, Query(max_length=128)] = None,
         limit: Annotated[int, Query(ge=1, le=50)] = 20,
     ) -> Response:
+        session = _session(request, use_cases, SessionId(session_id))
         if not is_client_id(session_id):
             raise Problem(404, "unknown_session", "No such session.")
-        session = SessionRef(who.tenant, who.user, SessionId(session_id))
         page = await use_cases.history.page(
             session, before=TurnId(before) if before else None, limit=limit
         )
@@ -176,8 +176,11 @@ def _answer_problems(app: FastAPI) -> None:
         return _fault(error.status_code, code, str(error.detail), None)
 
 
-def _session(who: Identity) -> SessionRef:
-    return SessionRef(who.tenant, who.user, _NO_SESSION)
+def _session(
+    request: Request, use_cases: RestUseCases, session_id: SessionId = _NO_SESSION
+) -> SessionRef:
+    who = _caller(request, use_cases)
+    return SessionRef(who.tenant, who.user, session_id)
 
 
 def _unavailable() -> Problem:
