@@ -276,6 +276,15 @@ def mark_queued(due: DueTurn, now_ms: int) -> DueTurn:
     return msgspec.structs.replace(due, state=state)
 
 
+def pop(due: DueTurn, now_ms: int) -> DueTurn:
+    """Its predecessors have ended; their finisher died before it dispatched this head."""
+    if not due.state.position:
+        return due
+    request = msgspec.structs.replace(due.state.request, ready_at_ms=now_ms)
+    state = msgspec.structs.replace(due.state, request=request, position=0, placed="inline")
+    return msgspec.structs.replace(due, state=state)
+
+
 def release(due: DueTurn, now_ms: int) -> DueTurn:
     if due.state.status != "running" or due.state.lease_until_ms <= now_ms:
         return due
@@ -286,12 +295,13 @@ def release(due: DueTurn, now_ms: int) -> DueTurn:
 
 @given(
     position=st.integers(0, 2),
+    predecessors_end=st.integers(0, 100),
     priority=st.sampled_from(["high", "normal", "low"]),
     fates=st.lists(st.sampled_from(["silence", "silence", "crash", "queued", "release"])),
     late_ms=st.lists(st.integers(0, 20_000), max_size=40),
 )
 def test_every_unended_turn_ends_and_is_never_dispatched_twice_within_a_reservation(
-    position: int, priority: str, fates: list[str], late_ms: list[int]
+    position: int, predecessors_end: int, priority: str, fates: list[str], late_ms: list[int]
 ) -> None:
     due = turn(
         position=position,
@@ -307,6 +317,8 @@ def test_every_unended_turn_ends_and_is_never_dispatched_twice_within_a_reservat
         if isinstance(decision, LookAgain):
             assert decision.at_ms > now_ms
             now_ms = decision.at_ms
+            if step >= predecessors_end:
+                due = pop(due, now_ms)
         else:
             assert isinstance(decision, DISPATCH)
             assert now_ms - dispatched_at_ms >= LIMITS.reservation_ms
