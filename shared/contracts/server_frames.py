@@ -47,7 +47,11 @@ ErrorCode = Literal[
 
 
 class ServerFrame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
-    """Base of every frame that the server sends."""
+    """Base of every frame that the server sends.
+
+    Codes, paths and reasons are plain strings in the frames, so that a client understands a frame whose code is newer
+    than itself; what we send comes from the Literal types above.
+    """
 
 
 class RunningTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +79,7 @@ class ChatAccepted(ServerFrame, frozen=True, kw_only=True, tag="chat.accepted"):
 
     message_id: MessageId
     turn_id: TurnId
-    path: AcceptedPath
+    path: str  # AcceptedPath
     duplicate: bool
     position: int | UnsetType = UNSET
 
@@ -93,7 +97,7 @@ class ResponseStarted(ServerFrame, frozen=True, kw_only=True, tag="chat.response
     turn_id: TurnId
     attempt: int
     seq: int
-    path: StartedPath
+    path: str  # StartedPath
     intent: str
     model: str
 
@@ -149,7 +153,7 @@ class ResponseFailed(ServerFrame, frozen=True, kw_only=True, tag="chat.response.
     turn_id: TurnId
     attempt: int
     seq: int
-    code: FailedCode
+    code: str  # FailedCode
     message: str
     retryable: bool
     partial: bool
@@ -164,7 +168,7 @@ class ResponseCancelled(ServerFrame, frozen=True, kw_only=True, tag="chat.respon
     turn_id: TurnId
     attempt: int
     seq: int
-    by: Literal["user", "disconnect"]
+    by: str  # "user" or "disconnect"
     length: int
     sha256: str
 
@@ -183,7 +187,7 @@ class ChatRejected(ServerFrame, frozen=True, kw_only=True, tag="chat.rejected"):
     """The message was not accepted."""
 
     message_id: MessageId
-    code: RejectedCode
+    code: str  # RejectedCode
     message: str
     retry_after_ms: int | UnsetType = UNSET
 
@@ -218,7 +222,7 @@ class ChatResumed(ServerFrame, frozen=True, kw_only=True, tag="chat.resumed"):
 class SessionGoaway(ServerFrame, frozen=True, kw_only=True, tag="session.goaway"):
     """Please reconnect elsewhere."""
 
-    reason: Literal["drain", "max_age", "slow"]
+    reason: str  # "drain", "max_age" or "slow"
     reconnect_after_ms: int
 
 
@@ -232,7 +236,7 @@ class Pong(ServerFrame, frozen=True, kw_only=True, tag="pong"):
 class ProtocolError(ServerFrame, frozen=True, kw_only=True, tag="error"):
     """A frame was not understood, or (`unavailable`) nobody could be asked: repeat it. The connection stays open."""
 
-    code: ErrorCode
+    code: str  # ErrorCode
     message: str
     message_id: MessageId | UnsetType = UNSET
     turn_id: TurnId | UnsetType = UNSET

@@ -38,7 +38,7 @@ async def test_inline_turn_streams_exactly_the_protocol_frames(stack: Stack) -> 
 
     items = stack.stored_turns(turn_id)
     assert len(items) == 1
-    assert items[0]["assistant_text"]["S"] == text
+    assert items[0]["assistant_text"] == text
     assert len(stack.model_calls("inline-1")) == 1
 
 
@@ -111,4 +111,4 @@ async def test_stop_button_ends_the_turn_and_closes_the_model_call(stack: Stack)
     [call] = stack.model_calls("stop-1")
     assert call["ended"] == "client_closed"
     [item] = stack.stored_turns(turn_id)
-    assert item["stop_reason"]["S"] == "cancelled"
+    assert item["stop_reason"] == "cancelled"

@@ -76,11 +76,15 @@ class Stack:
             return json.load(answer)["calls"]
 
     def stored_turns(self, turn_id: str) -> list[dict[str, Any]]:
-        """Items of the `turns` table with this turn id."""
+        """The turns that items of the `turns` table with this turn id hold."""
         table = self.status()["tables"]["turns"]
         items: list[dict[str, Any]] = []
         for page in self.aws("dynamodb").get_paginator("scan").paginate(TableName=table):
-            items += [item for item in page["Items"] if item["sk"]["S"] == turn_id]
+            items += [
+                json.loads(item["turn"]["S"])
+                for item in page["Items"]
+                if item["sk"]["S"] == turn_id
+            ]
         return items
 
     def function_log(self, function: str) -> str:
