@@ -76,10 +76,11 @@ class AnswerFacts:
     intent: str
     model: str
     sources: tuple[SourceLink, ...]
-    recalled: tuple[HistoryEntry, ...]
+    recalled: tuple[HistoryEntry, ...] | None
+    """The turns before it, None when memory was not asked."""
 
 
-NO_FACTS = AnswerFacts(intent="general", model="", sources=(), recalled=())
+NO_FACTS = AnswerFacts(intent="general", model="", sources=(), recalled=None)
 
 
 def facts_of(prepared: Prepared) -> AnswerFacts:

@@ -27,7 +27,7 @@ from shared.policy.staleness import age_ms, is_stale
 from shared.ports import TurnClaims, TurnDispatcher, TurnStore
 from shared.telemetry import Log
 from shared.turn.claimant import Claimant
-from shared.turn.markers import end_marker
+from shared.turn.markers import end_marker, mark_end
 from shared.turn.pusher import Pusher
 from shared.turn.result import TurnResult
 from shared.turn.stored_replay import text_digest
@@ -116,8 +116,7 @@ class Entry:
             nonce=_MARKER_NONCE,
             now_ms=self._clock.now_ms(),
         )
-        winner = await self._store.put(marker)
-        return winner is not None and winner.status != "marker"
+        return await mark_end(self._store, marker) is not None
 
     async def _end(
         self, request: TurnRequest, status: EndStatus, frame: TerminalFrame, *, attempt: int

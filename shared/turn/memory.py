@@ -12,6 +12,9 @@ from shared.contracts.stored_turns import HistoryEntry, HistoryWindow, StoredTur
 from shared.ports import TurnStore
 from shared.telemetry import Log
 
+FORGET_WINDOW = b""
+"""Cached when the window is not known: whoever comes next reads the store."""
+
 _log = Log("memory")
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(HistoryWindow)
@@ -64,7 +67,7 @@ def encode_window(turns: tuple[HistoryEntry, ...]) -> bytes:
 
 def decode_window(cached: bytes | None) -> HistoryWindow | None:
     """The cached window, None when there is none or another version wrote it."""
-    if cached is None:
+    if not cached:
         return None
     try:
         return _decoder.decode(cached)

@@ -33,8 +33,8 @@ from shared.turn.endings import (
     failed_frame,
 )
 from shared.turn.evidence import Death, Evidence
-from shared.turn.markers import end_marker
-from shared.turn.memory import encode_window
+from shared.turn.markers import end_marker, is_answer
+from shared.turn.memory import FORGET_WINDOW, encode_window
 from shared.turn.result import TurnResult
 from shared.turn.timings import Stopwatch
 from shared.turn.writer import TerminalMaker, TurnWriter
@@ -76,7 +76,7 @@ class Settlement:
             case Cancelled():
                 return await self._cancel(writer, ending, facts, stopwatch)
             case Failed():
-                return await self._fail(writer, ending, stopwatch)
+                return await self._fail(writer, ending, facts, stopwatch)
             case AlreadyAnswered(stored):
                 return await self._repeat(writer, stored, facts)
             case Postponed(delay_ms):
@@ -108,10 +108,10 @@ class Settlement:
             # Shown, but not kept: the next turn would not know it, so the reader is told and the answer is evidence.
             _log.error("turn.not_stored", error_type=type(error).__name__)
             return await self._fail(
-                writer, Failed(end_of_error(error), error), stopwatch, klass="not_stored"
+                writer, Failed(end_of_error(error), error), facts, stopwatch, klass="not_stored"
             )
         if winner is not None:
-            return self._leave_to_takeover(writer, winner)
+            return await self._give_way(writer, winner, facts)
         terminal = completed_frame(writer.request.turn_id, writer.text, ending, facts, timings)
         history = self._window(writer, facts)
         return await self._close(writer, terminal, "completed", history)
@@ -138,7 +138,7 @@ class Settlement:
         else:
             winner = await self._mark(writer, "cancelled")
         if winner is not None:
-            return self._leave_to_takeover(writer, winner)
+            return await self._give_way(writer, winner, facts)
         terminal = cancelled_frame(writer.request.turn_id, writer.text, ending)
         return await self._close(writer, terminal, "cancelled", history, code=ending.by)
 
@@ -146,6 +146,7 @@ class Settlement:
         self,
         writer: TurnWriter,
         ending: Failed,
+        facts: AnswerFacts,
         stopwatch: Stopwatch,
         *,
         klass: DeadLetterClass | None = None,
@@ -153,7 +154,7 @@ class Settlement:
         if klass is None:
             winner = await self._mark(writer, "failed")
             if winner is not None:
-                return self._leave_to_takeover(writer, winner)
+                return await self._give_way(writer, winner, facts)
         klass = klass or ending.end.dead_letter
         if klass is not None and ending.error is not None:
             await self._bury(writer, ending.error, klass, stopwatch)
@@ -208,14 +209,19 @@ class Settlement:
             now_ms=self._clock.now_ms(),
         )
         try:
-            winner = await self._archive.put(marker)
+            return await self._archive.mark(marker)
         except DependencyUnavailable:
             _log.error("turn.not_marked")
             return None
-        return None if winner is None or winner.status == "marker" else winner
 
-    def _leave_to_takeover(self, writer: TurnWriter, winner: StoredTurn) -> TurnResult:
-        # The lease lapses, and the attempt that the sweeper dispatches then finds the stored answer and delivers it.
+    async def _give_way(
+        self, writer: TurnWriter, winner: StoredTurn, facts: AnswerFacts
+    ) -> TurnResult:
+        """An answer is stored: nothing but delivering it may end the turn."""
+        if is_answer(winner) and not writer.text:
+            return await self._repeat(writer, winner, facts)
+        # Text of two attempts must not mix. The lease lapses, and the takeover that the sweeper dispatches then finds
+        # the stored answer and delivers it.
         _log.warning("turn.answered_elsewhere", stored_attempt=winner.attempt)
         return TurnResult(outcome="superseded", attempt=writer.claim.attempt)
 
@@ -234,6 +240,8 @@ class Settlement:
         await self._evidence.keep(writer.request, death)
 
     def _window(self, writer: TurnWriter, facts: AnswerFacts) -> bytes:
+        if facts.recalled is None:
+            return FORGET_WINDOW
         newest = HistoryEntry(writer.request.turn_id, writer.request.text, writer.text)
         return encode_window(
             fit_history(

@@ -99,11 +99,6 @@ class TurnWriter:
 
     # what the pipeline says
 
-    @property
-    def started(self) -> bool:
-        """True once `started` is frozen."""
-        return self._opening is not None
-
     def start(self, path: StartedPath, intent: str, model: str) -> None:
         """Freeze `started`, the first frame of the attempt; it does not wait for the tick. Repeats do nothing."""
         if self._opening is None:
