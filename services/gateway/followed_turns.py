@@ -211,7 +211,11 @@ class FollowedTurns:
 
     def not_replayed(self, turn_id: TurnId, now_ms: int) -> list[Action]:
         """The client's resume could not be answered: live frames flow again; the client resumes over their gap."""
-        return self.replay_written(turn_id, now_ms)
+        actions = self.replay_written(turn_id, now_ms)
+        view = self._views.get(turn_id)
+        if view is not None and not view.is_known and not view.replays:
+            del self._views[turn_id]  # it may not exist, and must not keep the connection busy
+        return actions
 
     def is_unknown(self, turn_id: TurnId) -> bool:
         """True when the turn was never seen here, so that only the client claims that it exists."""

@@ -92,7 +92,7 @@ class Sending:
             trace=self._randomness.token_bytes(8).hex(),
         )
         try:
-            return await self._accept(request, follower)
+            answer = await self._accept(request, follower)
         except DependencyUnavailable as error:
             _log.warning(
                 "send.unavailable",
@@ -101,6 +101,9 @@ class Sending:
                 error_type=type(error).__name__,
             )
             return self._refused(message_id, _unavailable(), request.turn_id)
+        if refusal is None and isinstance(answer, Accepted) and answer.duplicate:
+            self._door.give_back(session.tenant, session.user)
+        return answer
 
     async def _accept(self, request: TurnRequest, follower: Follower | None) -> Accepted | Refused:
         answer = await self._sessions.accept(request, follower)
@@ -112,7 +115,6 @@ class Sending:
                 self._metrics.count("AcceptedTurns", path="waiting")
                 return _accepted(request, position=position)
             case AlreadyAccepted(state=state):
-                self._door.give_back(request.tenant, request.user)
                 self._metrics.count("DuplicateMessages")
                 return known_turn(request.message_id, state)
             case SessionBusy():

@@ -391,6 +391,18 @@ def test_a_resume_that_could_not_be_asked_says_so_and_lets_live_frames_flow() ->
     assert (written([error])[0]["code"], live) == ("unavailable", Write(frame(0)))
 
 
+def test_a_turn_that_only_the_client_claims_does_not_keep_the_connection_busy() -> None:
+    session = new_session()
+    resume(session)
+    resume(session)
+    session.push(frame(0), T0)
+    assert len(session.answered(CouldNotAsk(TURN, "resume"), T0)) == 1
+    assert session.is_busy
+    _, live = session.answered(CouldNotAsk(TURN, "resume"), T0)
+    assert live == Write(frame(0))
+    assert not session.is_busy
+
+
 def test_answers_about_a_turn_that_has_ended_meanwhile_change_nothing() -> None:
     session = new_session()
     assert session.answered(replayed((frame(0),)), T0) == []
