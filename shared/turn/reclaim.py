@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import assert_never
 
 import msgspec
 
@@ -32,3 +33,5 @@ async def reclaim(claimant: Claimant, writer: TurnWriter, monotonic_s: Callable[
             writer.stop(Stop.READERLESS if readerless else Stop.FENCED)
             _log.warning("turn.not_reclaimed", reason=reason.value)
             return False
+        case _:
+            assert_never(answer)

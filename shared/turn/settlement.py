@@ -220,8 +220,8 @@ class Settlement:
         """An answer is stored: nothing but delivering it may end the turn."""
         if is_answer(winner) and not writer.text:
             return await self._repeat(writer, winner, facts)
-        # Text of two attempts must not mix. The lease lapses, and the takeover that the sweeper dispatches then finds
-        # the stored answer and delivers it.
+        # Text of two attempts must not mix, so the next attempt finds the stored answer and delivers it.
+        await self._closing.release(writer, "handed_over")
         _log.warning("turn.answered_elsewhere", stored_attempt=winner.attempt)
         return TurnResult(outcome="superseded", attempt=writer.claim.attempt)
 

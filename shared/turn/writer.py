@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import assert_never
 
 from shared.contracts.identifiers import ClaimNonce
 from shared.contracts.ledger import (
@@ -191,6 +192,8 @@ class TurnWriter:
             case TurnUnknown():
                 self.lost = True
                 self.hurry()
+            case _:
+                assert_never(answer)
 
     def follow(self, followers: tuple[Follower, ...]) -> None:
         """Replace the followers by what the ledger says, without those known to be gone."""

@@ -59,6 +59,7 @@ async def test_offering_nothing_asks_nobody() -> None:
 
 async def test_what_comes_during_a_push_gathers_for_the_next() -> None:
     scene = Scene()
+    assert scene.pusher.is_free(follower())
     scene.push.latency_s[GATEWAY] = 0.1
     scene.say(b"1")
     await settle()
@@ -275,3 +276,33 @@ async def test_a_connection_id_held_by_a_new_owner_starts_afresh() -> None:
     assert scene.push.received["c1"] == [b"new"]
     scene.pusher.forget([moved])
     await scene.clock.advance(3)
+
+
+async def test_a_forbidden_endpoint_is_remembered_even_without_connections() -> None:
+    scene = Scene()
+    scene.push.failing.add(GATEWAY)
+    scene.push.error = lambda: ConfigurationError("403")
+    scene.say(b"1")
+    scene.pusher.forget([follower()])
+    await settle()
+    scene.say(b"2")
+    await settle()
+
+    assert len(scene.push.requests) == 1
+
+
+async def test_a_replaced_connection_leaves_without_its_successor() -> None:
+    scene = Scene()
+    scene.push.latency_s[GATEWAY] = 1
+    scene.say(b"old")
+    await settle()
+    scene.pusher.forget([follower()])
+    moved = Follower(follower().connection_id, GATEWAY, follower(endpoint="http://x").owner)
+    scene.pusher.offer([moved], [b"new"])
+    await scene.clock.advance(1)
+    scene.pusher.pump()
+    await scene.clock.advance(1)
+
+    assert scene.push.received["c1"] == [b"old", b"new"]
+    scene.pusher.forget([moved])
+    assert not scene.pusher._endpoints
