@@ -32,6 +32,7 @@ from shared.contracts.turns import QueueName
 from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
 from shared.policy.load_level import answer_plan
 from shared.policy.sigv4 import Credential
+from shared.policy.sweeping import SweepLimits
 from shared.ports import (
     ChatModel,
     ConnectionRegistry,
@@ -77,6 +78,7 @@ class GatewayPorts:
     load: LoadBoard
     push: FramePush
     due: DueTurns
+    dead_letters: DeadLetterQueue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +97,7 @@ class Worker:
     claims: TurnClaims
     followers: TurnFollowers
     store: TurnStore
+    push: FramePush
     due: DueTurns
     background: asyncio.Task[None]
 
@@ -127,6 +130,7 @@ async def open_gateway_ports(
             load=RedisLoadBoard(shared.redis, clock),
             push=shared.push(),
             due=shared.due(),
+            dead_letters=shared.dead_letters(),
         )
 
 
@@ -194,6 +198,7 @@ async def open_worker(
             claims=ports.claims,
             followers=ports.followers,
             store=ports.store,
+            push=ports.push,
             due=shared.due(),
             background=background,
         )
@@ -214,6 +219,20 @@ def push_credential(settings: Settings) -> Credential:
         settings.push.push_access_key_id,
         settings.push.push_secret_access_key,
         settings.push.push_region,
+    )
+
+
+def sweep_limits(settings: Settings) -> SweepLimits:
+    """The limits that every sweeper of the deployment goes by."""
+    turn = settings.turn
+    return SweepLimits(
+        stale_after_ms=turn.stale_after_ms,
+        predecessor_wait_limit_ms=turn.predecessor_wait_limit_ms,
+        unclaimed_limit_ms=turn.unclaimed_limit_ms,
+        attempts_per_turn=turn.attempts_per_turn,
+        crashes_per_turn=turn.crashes_per_turn,
+        lease_ms=turn.lease_ms,
+        reservation_ms=turn.reservation_ms,
     )
 
 

@@ -40,9 +40,7 @@ class TurnBatch:
         dead_letters: DeadLetterQueue,
         clock: Clock,
         metrics: Metrics,
-        lease_ms: int,
     ) -> None:
-        self._lease_ms = lease_ms
         self._run = run
         self._queue = queue
         self._dead_letters = dead_letters
@@ -79,8 +77,7 @@ class TurnBatch:
             return await self._hand_over(request, reason="no_time_left")
         result = await self._run_within(request, give_up_at_s)
         if result is None:
-            # Sooner, the next claim would be refused: the lease of this one still lives.
-            return await self._hand_over(request, reason="function_limit", delay_ms=self._lease_ms)
+            return await self._hand_over(request, reason="function_limit")
         self._metrics.count("BurstTurns", outcome=result.outcome)
         if result.outcome == "retry_later":
             return await self._hand_over(
@@ -92,7 +89,7 @@ class TurnBatch:
         return result.acknowledge
 
     async def _run_within(self, request: TurnRequest, give_up_at_s: float) -> TurnResult | None:
-        """The turn's result, None when the function's time was up first."""
+        """The turn's result, None when the function's time was up first; its claim has been given up then."""
         running = asyncio.ensure_future(self._run(request))
         alarm = asyncio.ensure_future(
             self._clock.sleep(max(0.0, give_up_at_s - self._clock.monotonic_s()))

@@ -94,7 +94,6 @@ def _assemble(
         dead_letters=worker.dead_letters,
         clock=clock,
         metrics=metrics,
-        lease_ms=settings.turn.lease_ms,
     )
     retry_queue_name = urlsplit(settings.aws.retry_queue_url).path.rpartition("/")[2]
     return BurstWorker(worker, batch, name=name, retry_queue_name=retry_queue_name)

@@ -14,13 +14,14 @@ from services.orchestrator.intake import IntakeApp
 from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.placement import Placement
 from services.orchestrator.tenant_shares import TenantShares
-from shared.bootstrap import Worker, open_worker, push_credential
+from shared.bootstrap import Worker, open_worker, push_credential, sweep_limits
 from shared.clock import Clock, Randomness, SystemClock, SystemRandomness
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.policy.admission import BurstLimits, StrainLimits
 from shared.ports import SessionQueue, TurnDispatcher, TurnQueue
 from shared.settings import Settings, load_settings, unknown_variables
 from shared.telemetry import Log, Metrics, bind, configure_logging
+from shared.turn.backstop import SweepPorts, make_sweeper
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
 
@@ -48,7 +49,7 @@ async def run_orchestrator(
     parts: _Parts
 
     async def place(request: TurnRequest) -> IntakeDecision:
-        return await parts.placement.place(request)
+        return await parts.placement.submit(request)
 
     def dispatcher(turn_queue: TurnQueue, sessions: SessionQueue) -> TurnDispatcher:
         return HeadDispatcher(place, QueueDispatcher(turn_queue, sessions, clock))
@@ -74,7 +75,16 @@ async def run_orchestrator(
             settings.gateway.bind_host, settings.orchestrator.intake_port, "BURSTCHAT_INTAKE_PORT"
         )
         server = HttpServer("intake", app, listener)
-        running: list[Part] = [_Background(worker.background), parts.monitor, server]
+        sweeper = make_sweeper(
+            _sweep_ports(worker, parts.placement, dispatcher(worker.turn_queue, worker.sessions)),
+            sweeper=name,
+            clock=clock,
+            randomness=randomness,
+            metrics=metrics,
+            limits=sweep_limits(settings),
+            interval_ms=settings.turn.sweep_interval_ms,
+        )
+        running: list[Part] = [_Background(worker.background), parts.monitor, sweeper, server]
 
         async def drain() -> None:
             parts.placement.close()
@@ -112,6 +122,20 @@ class _Background:
 
     async def run(self) -> None:
         await asyncio.shield(self._background)
+
+
+def _sweep_ports(worker: Worker, placement: Placement, dispatcher: TurnDispatcher) -> SweepPorts:
+    return SweepPorts(
+        due=worker.due,
+        claims=worker.claims,
+        sessions=worker.sessions,
+        store=worker.store,
+        push=worker.push,
+        queue=worker.turn_queue,
+        dead_letters=worker.dead_letters,
+        intake=placement,
+        dispatcher=dispatcher,
+    )
 
 
 def _build(settings: Settings, worker: Worker, name: str, clock: Clock, metrics: Metrics) -> _Parts:

@@ -79,7 +79,7 @@ class IntakeApp:
         if self._placement.closed:
             return 503, {"message": DRAINING}
         try:
-            return 200, await self._placement.place(decode_turn(body))
+            return 200, await self._placement.submit(decode_turn(body))
         except (MalformedMessage, UnsupportedTurn) as error:
             _log.warning("intake.malformed", error_type=type(error).__name__)
             return 400, {"message": "not a turn of schema 1"}

@@ -12,7 +12,7 @@ from services.orchestrator.tenant_shares import TenantShares
 from shared.clock import Clock
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.errors import DependencyUnavailable
-from shared.policy.admission import BurstLimits, place
+from shared.policy.admission import RETRY_AFTER_MIN_MS, BurstLimits, place
 from shared.ports import SessionQueue, TurnQueue
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.load_watch import LoadWatch
@@ -23,9 +23,9 @@ _log = Log("placement")
 
 
 class Placement:
-    """Decides and acts, without waiting for the turn itself.
+    """The TurnIntake of this task: decides and acts, without waiting for the turn itself.
 
-    After `close` no slot is given out any more: turns overflow, whoever asks.
+    After `close` no slot is given out any more: new turns overflow, takeovers are left to other tasks.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Placement:
         """Give out no more slots."""
         self.closed = True
 
-    async def place(self, request: TurnRequest) -> IntakeDecision:
+    async def submit(self, request: TurnRequest) -> IntakeDecision:
         """Start the turn or send it to burst; the answer says which, or that it was shed.
 
         Raises DependencyUnavailable when burst took it too long; the message may have been sent all the same.
@@ -81,15 +81,18 @@ class Placement:
             await asyncio.wait(self._marks)
 
     def _decide(self, request: TurnRequest) -> IntakeDecision:
+        is_takeover, is_queued = request.attempt_hint > 0, request.enqueued_at_ms > 0
         if self.closed:
+            if is_takeover or is_queued:
+                return IntakeDecision(path=None, reason=DRAINING, retry_after_ms=RETRY_AFTER_MIN_MS)
             return IntakeDecision(path="burst", reason=DRAINING)
         now_ms = self._clock.now_ms()
         decision = place(
             count=self._runner.count,
             strain=self._monitor.strain,
-            is_takeover=request.attempt_hint > 0,
+            is_takeover=is_takeover,
             is_over_share=self._shares.is_over(request.tenant, now_ms),
-            is_queued=request.enqueued_at_ms > 0,
+            is_queued=is_queued,
             load=self._watch.fleet,
             limits=self._limits,
         )

@@ -46,7 +46,6 @@ def batch(pipeline: Pipeline, outlet, clock: FakeClock | None = None) -> TurnBat
         dead_letters=outlet.dead_letters,
         clock=clock,
         metrics=Metrics("burstchat", "burst_worker", clock, io.StringIO()),
-        lease_ms=3_000,
     )
 
 
@@ -133,7 +132,7 @@ async def test_a_turn_that_outlasts_the_function_is_handed_over_before_the_platf
     await clock.advance(0.2)
     assert await running == []
     assert pipeline.cut == ["s1", "s2", "s3"]
-    assert [(queue, delay_s) for queue, _, delay_s in outlet.turns] == [("retry", 3)] * 3
+    assert [(queue, delay_s) for queue, _, delay_s in outlet.turns] == [("retry", 0)] * 3
 
 
 async def test_a_malformed_body_becomes_a_dead_letter_with_the_raw_body(outlet, event):

@@ -8,7 +8,7 @@ from tests.fakes.clock import settle
 @pytest.fixture
 def dispatcher(orchestrator) -> HeadDispatcher:
     queues = QueueDispatcher(orchestrator.queue, orchestrator.sessions, orchestrator.clock)
-    return HeadDispatcher(orchestrator.placement.place, queues)
+    return HeadDispatcher(orchestrator.placement.submit, queues)
 
 
 async def test_the_next_head_takes_a_free_slot(orchestrator, dispatcher, make_turn):

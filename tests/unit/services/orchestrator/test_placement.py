@@ -7,11 +7,11 @@ from tests.fakes.clock import settle
 
 async def fill(orchestrator, make_turn) -> None:
     for number in (91, 92):
-        await orchestrator.placement.place(make_turn(number))
+        await orchestrator.placement.submit(make_turn(number))
 
 
 async def test_a_free_slot_runs_the_turn_inline(orchestrator, make_turn):
-    decision = await orchestrator.placement.place(make_turn(1))
+    decision = await orchestrator.placement.submit(make_turn(1))
     await settle()
     assert (decision.path, decision.reason) == ("inline", "free_slot")
     assert orchestrator.ran == [make_turn(1).turn_id]
@@ -23,7 +23,7 @@ async def test_b31_a_turn_without_a_slot_goes_to_burst_and_is_marked(orchestrato
     assert isinstance(await orchestrator.sessions.accept(request, None), AcceptedAsHead)
     await fill(orchestrator, make_turn)
 
-    decision = await orchestrator.placement.place(request)
+    decision = await orchestrator.placement.submit(request)
     await orchestrator.placement.settle()
 
     assert (decision.path, decision.reason) == ("burst", "no_slots")
@@ -44,14 +44,14 @@ async def test_a_turn_is_shed_when_burst_is_full(orchestrator, make_turn):
     for number in range(3):
         orchestrator.board.queued_at_ms[str(number)] = 0
     await orchestrator.watch.refresh()
-    decision = await orchestrator.placement.place(make_turn(1))
+    decision = await orchestrator.placement.submit(make_turn(1))
     assert (decision.path, decision.reason) == (None, "burst_full")
     assert orchestrator.queue.sent == []
 
 
 async def test_a_queued_turn_offered_again_gets_no_second_message(orchestrator, make_turn):
     await fill(orchestrator, make_turn)
-    decision = await orchestrator.placement.place(make_turn(1, enqueued_at_ms=1))
+    decision = await orchestrator.placement.submit(make_turn(1, enqueued_at_ms=1))
     assert decision.path is None
     assert orchestrator.queue.sent == []
 
@@ -60,7 +60,7 @@ async def test_a_slow_queue_is_given_up_in_time_for_the_gateway(orchestrator, ma
     await fill(orchestrator, make_turn)
     orchestrator.queue.gate.clear()
     with pytest.raises(DependencyUnavailable):
-        await orchestrator.placement.place(make_turn(1))
+        await orchestrator.placement.submit(make_turn(1))
 
 
 async def test_a_mark_that_fails_leaves_the_turn_placed(orchestrator, make_turn):
@@ -70,26 +70,33 @@ async def test_a_mark_that_fails_leaves_the_turn_placed(orchestrator, make_turn)
         raise DependencyUnavailable("ledger")
 
     orchestrator.sessions.mark_placed = unavailable
-    decision = await orchestrator.placement.place(make_turn(1))
+    decision = await orchestrator.placement.submit(make_turn(1))
     await orchestrator.placement.settle()
     assert decision.path == "burst"
 
 
 async def test_one_tenant_leaves_half_of_the_slots_while_another_waits(orchestrator, make_turn):
     await fill(orchestrator, make_turn)
-    await orchestrator.placement.place(make_turn(1, tenant="other"))
+    await orchestrator.placement.submit(make_turn(1, tenant="other"))
     orchestrator.release.set()
     await settle()
     orchestrator.release.clear()
 
-    first = await orchestrator.placement.place(make_turn(2))
-    second = await orchestrator.placement.place(make_turn(3))
-    other = await orchestrator.placement.place(make_turn(4, tenant="other"))
+    first = await orchestrator.placement.submit(make_turn(2))
+    second = await orchestrator.placement.submit(make_turn(3))
+    other = await orchestrator.placement.submit(make_turn(4, tenant="other"))
     assert [first.path, second.reason, other.path] == ["inline", "tenant_share", "inline"]
 
 
 async def test_b07_a_draining_task_gives_out_no_slot(orchestrator, make_turn):
     orchestrator.placement.close()
-    decision = await orchestrator.placement.place(make_turn(1))
+    decision = await orchestrator.placement.submit(make_turn(1))
     assert (decision.path, decision.reason) == ("burst", "draining")
     assert orchestrator.ran == []
+
+
+async def test_b07_a_draining_task_leaves_takeovers_to_others(orchestrator, make_turn):
+    orchestrator.placement.close()
+    decision = await orchestrator.placement.submit(make_turn(1, attempt_hint=1))
+    assert (decision.path, decision.reason) == (None, "draining")
+    assert orchestrator.queue.sent == []
