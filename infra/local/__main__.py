@@ -25,7 +25,6 @@ from shared.settings import load_settings, unknown_variables
 
 _UP_WITHIN_S = 300.0
 _DOWN_WITHIN_S = 15.0
-EXIT_INTERRUPTED = 130
 
 
 class _Interrupted(Exception):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from typing import Any
 
 from shared.settings import Settings, variable_name
 
@@ -48,7 +47,7 @@ def output_variables(outputs: Mapping[str, str]) -> dict[str, str]:
     known = {
         setting.name: variable_name(setting)
         for group in fields(Settings)
-        for setting in fields(_default(group.default))
+        for setting in fields(group.default)  # type: ignore[arg-type]  # each default is a group
     }
     return {
         known[setting_name(name)]: value
@@ -63,7 +62,3 @@ def _setting_values(settings: Settings) -> dict[str, str]:
         for group in (getattr(settings, field.name) for field in fields(settings))
         for setting in fields(group)
     }
-
-
-def _default(value: Any) -> Any:
-    return value
