@@ -102,11 +102,11 @@ class AwsSettings:
     aws_region: str = _setting("us-east-1", "region of every AWS client")
     aws_endpoint_url: str = _setting("", "endpoint of an AWS emulator; empty = AWS itself")
     burst_queue_url: str = _setting("", "overflow queue", required_by=_ON_REDIS)
-    retry_queue_url: str = _setting("", "takeovers and delayed retries", required_by=_WORKERS)
+    retry_queue_url: str = _setting("", "takeovers and delayed retries", required_by=_ON_REDIS)
     deferred_queue_url: str = _setting("", "normal priority queue")
     background_queue_url: str = _setting("", "low priority queue")
     burst_dlq_url: str = _setting(
-        "", "dead letters of burst and inline turns", required_by=_WORKERS
+        "", "dead letters of burst and inline turns", required_by=_ON_REDIS
     )
     retry_dlq_url: str = _setting("", "dead letters of retries")
     deferred_dlq_url: str = _setting("", "dead letters of normal priority")

@@ -35,12 +35,13 @@ from services.gateway.web_page import PAGE_FOLDER, WebPage
 from services.gateway.websocket import SocketLimits, WebSocketEndpoint
 from services.http_server import HttpServer
 from services.lifecycle import Part, StopSignals, run_parts
-from shared.bootstrap import GatewayPorts, push_credential
+from shared.bootstrap import GatewayPorts, push_credential, sweep_limits
 from shared.clock import Clock, Randomness
 from shared.contracts.identifiers import OwnerId
 from shared.policy.admission import BurstLimits
 from shared.settings import GatewaySettings, Settings
 from shared.telemetry import Metrics
+from shared.turn.backstop import SweepPorts, make_sweeper
 from shared.turn.load_watch import LoadWatch
 from shared.turn.queue_dispatcher import QueueDispatcher
 
@@ -160,9 +161,28 @@ def build_gateway(
         private_listener,
         {"ws": "none"},
     )
+    sweeper = make_sweeper(
+        SweepPorts(
+            due=ports.due,
+            claims=ports.claims,
+            sessions=ports.queue,
+            store=ports.store,
+            push=ports.push,
+            queue=ports.turn_queue,
+            dead_letters=ports.dead_letters,
+            intake=ports.intake,
+            dispatcher=placing,
+        ),
+        sweeper=owner,
+        clock=clock,
+        randomness=randomness,
+        metrics=metrics,
+        limits=sweep_limits(settings),
+        interval_ms=settings.turn.sweep_interval_ms,
+    )
     return Gateway(
-        # The private port stops last but one: workers push until the last socket is gone.
-        parts=(lease, watch, stats, private, connections, public),
+        # The private port outlives the public one: workers push until the last socket is gone.
+        parts=(lease, watch, stats, sweeper, private, connections, public),
         drain=Drain(connections, readiness, randomness, gateway.gateway_drain_ms),
         connections=connections,
         public=public,

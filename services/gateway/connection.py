@@ -9,7 +9,7 @@ from typing import assert_never
 
 import msgspec
 
-from services.gateway.lifetime import CLOSE_SLOW
+from services.gateway.lifetime import CLOSE_BROKEN, CLOSE_SLOW
 from services.gateway.outbox import Outbox
 from services.gateway.session import Session
 from services.gateway.session_io import (
@@ -162,6 +162,13 @@ class Connection:
         """The process exits now."""
         self.run(self.session.leave())
 
+    def break_off(self, error: Exception) -> None:
+        """A bug in this connection's machine: it ends alone."""
+        _log.exception("connection.broken", error, connection_id=self.follower.connection_id)
+        self.session.leave()
+        self._socket.close_now(CLOSE_BROKEN, "internal error")
+        self._wake()
+
     @property
     def needs_ticks(self) -> bool:
         """True while ticks may bring something before `session.due_at_ms`."""
@@ -261,14 +268,20 @@ class Connection:
         try:
             while self._commands:
                 command = self._commands.popleft()
-                if isinstance(command, WriteReplay):
-                    await self._write_replay(command)
-                else:
-                    await self._ask(command)
+                await self._carry_out(command)
                 self._wake()
         finally:
             self._commands = None
             self._worker = None
+
+    async def _carry_out(self, command: Command) -> None:
+        try:
+            if isinstance(command, WriteReplay):
+                await self._write_replay(command)
+            else:
+                await self._ask(command)
+        except Exception as error:  # noqa: BLE001 the remaining commands, a cancel perhaps, still count
+            self.break_off(error)
 
     async def _ask(self, command: Ask) -> None:
         if isinstance(command, AskReplay) and self.session.is_closed:

@@ -12,9 +12,6 @@ from shared.clock import Clock
 from shared.contracts.identifiers import ConnectionId, TenantId, UserId
 from shared.contracts.ledger import Follower
 from shared.ports import PushStatus
-from shared.telemetry import Log
-
-_log = Log("connections")
 
 BUSY_TICK_MS = 200
 """How often connections with turns or unsent bytes are looked at; the others are asked once a second."""
@@ -55,6 +52,10 @@ class Receiver(Protocol):
 
     def disconnect(self) -> None:
         """End it on behalf of the service."""
+        ...
+
+    def break_off(self, error: Exception) -> None:
+        """End it because of a bug, which is logged."""
         ...
 
 
@@ -125,7 +126,13 @@ class Connections:
     def deliver(self, connection_id: ConnectionId, data: bytes) -> PushStatus:
         """Hand one frame to its connection. Calls for one connection keep their order."""
         receiver = self._receivers.get(connection_id)
-        return PushStatus.GONE if receiver is None else receiver.deliver(data)
+        if receiver is None:
+            return PushStatus.GONE
+        try:
+            return receiver.deliver(data)
+        except Exception as error:  # noqa: BLE001 the other lines of a batch must not suffer
+            receiver.break_off(error)
+            return PushStatus.GONE
 
     # time ----------------------------------------------------------------------------------------
 
@@ -157,7 +164,7 @@ def _tick(connection: Connection, queued_wait_ms: int) -> None:
     try:
         connection.tick(queued_wait_ms)
     except Exception as error:  # noqa: BLE001 a bug in one machine must not stop the clocks of all
-        _log.exception("tick.failed", error, connection_id=connection.follower.connection_id)
+        connection.break_off(error)
 
 
 def _user(connection: Connection) -> tuple[TenantId, UserId]:

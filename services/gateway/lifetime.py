@@ -9,8 +9,8 @@ import msgspec
 from services.gateway.session_io import Action, Close, Write
 from shared.contracts.server_frames import SessionGoaway, encode_frame
 
-CLOSE_DONE = 1000
 CLOSE_LEAVING = 1001
+CLOSE_BROKEN = 1011
 CLOSE_REPLACED = 4000
 CLOSE_PROTOCOL_ERRORS = 4400
 CLOSE_TOKEN_EXPIRED = 4401

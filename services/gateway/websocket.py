@@ -104,6 +104,8 @@ class WebSocketEndpoint:
             connection.run(connection.session.ready(admitted.session.session_id, running))
             _log.info("socket.opened", running=len(running))
             await _pump(connection, receive)
+        except Exception as error:  # noqa: BLE001 a bug ends this connection, with a close code
+            connection.break_off(error)
         finally:
             await self._close(connection)
 

@@ -41,7 +41,7 @@ from tests.fakes.due_turns import FakeDueTurns
 from tests.fakes.intake import FakeIntake
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.load_board import FakeLoadBoard
-from tests.fakes.queues import FakeTurnQueue
+from tests.fakes.queues import FakeDeadLetterQueue, FakeTurnQueue
 from tests.fakes.registry import FakeRegistry
 from tests.fakes.turn_store import FakeTurnStore
 
@@ -166,6 +166,7 @@ class GatewayWorld:
             load=self.load,
             push=self.push,
             due=FakeDueTurns(self.ledger, self.clock),
+            dead_letters=FakeDeadLetterQueue(),
         )
         self.gateway: Gateway = build_gateway(
             settings,

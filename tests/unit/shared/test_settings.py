@@ -10,6 +10,8 @@ from shared.settings import load_settings, unknown_variables
 GATEWAY = {
     "BURSTCHAT_REDIS_URL": "redis://localhost:1/0",
     "BURSTCHAT_BURST_QUEUE_URL": "http://localhost/q",
+    "BURSTCHAT_RETRY_QUEUE_URL": "http://localhost/r",
+    "BURSTCHAT_BURST_DLQ_URL": "http://localhost/d",
     "BURSTCHAT_TURNS_TABLE": "turns",
     "BURSTCHAT_PUSH_ACCESS_KEY_ID": "k",
     "BURSTCHAT_PUSH_SECRET_ACCESS_KEY": "s",
