@@ -14,6 +14,7 @@ from typing import Literal
 from shared.contracts.dead_letters import DeadLetterClass
 from shared.contracts.ledger import TurnState
 from shared.contracts.recovery import DueTurn, Recovery
+from shared.contracts.turns import TurnRequest
 from shared.policy.routing import has_own_queue
 from shared.policy.staleness import ready_at_ms
 
@@ -115,9 +116,28 @@ def decide(turn: DueTurn, now_ms: int, limits: SweepLimits) -> Decision:
     return _decide_lapsed(state, turn.recovery, now_ms, limits)
 
 
-def second_target(target: Target) -> Target:
-    """Where a takeover goes when its target cannot be asked, and at the next dispatch."""
-    return "intake" if target == "retry" else "retry"
+def next_look_ms(
+    turn: DueTurn | None, decision: Decision, now_ms: int, limits: SweepLimits
+) -> int | None:
+    """When the turn is due again after `decision`, whoever performs it and however it goes; None = never."""
+    match decision:
+        case Remove():
+            return None
+        case LookAgain(at_ms):
+            return at_ms
+        case _:
+            again_at_ms = now_ms + limits.reservation_ms
+    if turn is None or turn.state.status != "waiting":
+        return again_at_ms
+    _, limit_at_ms = _limit(turn.state, limits)
+    return min(again_at_ms, limit_at_ms) if now_ms < limit_at_ms else again_at_ms
+
+
+def second_target(target: Target, request: TurnRequest) -> Target | None:
+    """Who is asked at once when the retry queue cannot be; None = nobody before the reservation ends."""
+    if target != "retry":
+        return None
+    return "own_queue" if has_own_queue(request) else "intake"
 
 
 def _decide_unclaimed(
@@ -209,6 +229,5 @@ def _hopeless(
 
 
 def _target(state: TurnState, recovery: Recovery) -> Target:
-    if recovery.dispatches % 2 == 0:
-        return "retry"
-    return "own_queue" if has_own_queue(state.request) else "intake"
+    other = second_target("retry", state.request)
+    return other if other and recovery.dispatches % 2 else "retry"

@@ -83,8 +83,8 @@ class Redispatch:
     async def _take_over(self, turn: DueTurn, target: Target, kind: ReservationKind) -> None:
         if not await self._reserve(turn, kind):
             return
-        for place in (target, second_target(target)):
-            if await self._send(turn, place):
+        for place in (target, second_target(target, turn.state.request)):
+            if place is not None and await self._send(turn, place):
                 self._metrics.count("TakeoverStarted", target=place)
                 _log.warning(
                     "turn.taken_over",

@@ -28,6 +28,7 @@ from shared.policy.sweeping import (
     TakeOver,
     decide,
     decide_unknown,
+    next_look_ms,
 )
 from shared.ports import DueTurns
 from shared.telemetry import Log, Metrics, bind
@@ -171,9 +172,9 @@ class Sweeper:
         return decide(turn, now_ms, self._limits)
 
     async def _settle(self, judged: Sequence[_Judged], now_ms: int) -> None:
-        again_at_ms = now_ms + self._limits.reservation_ms
         moves = [
-            DueMove(entry, _next_look_ms(decision, again_at_ms)) for entry, _, decision in judged
+            DueMove(entry, next_look_ms(turn, decision, now_ms, self._limits))
+            for entry, turn, decision in judged
         ]
         moved = await self._due.move(moves)
         for (entry, turn, decision), is_ours in zip(judged, moved, strict=True):
@@ -214,13 +215,3 @@ def _bounded(judged: Sequence[_Judged], free: int) -> list[_Judged]:
         free -= is_act
         chosen.append(each)
     return chosen
-
-
-def _next_look_ms(decision: Decision, again_at_ms: int) -> int | None:
-    match decision:
-        case Remove():
-            return None
-        case LookAgain(at_ms):
-            return at_ms
-        case _:
-            return again_at_ms

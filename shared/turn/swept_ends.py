@@ -16,7 +16,7 @@ from shared.contracts.server_frames import (
     encode_frame,
 )
 from shared.contracts.turns import EndStatus, Path
-from shared.errors import DependencyUnavailable, ItemTooLarge
+from shared.errors import DependencyUnavailable
 from shared.policy.endings import failed_end
 from shared.policy.fingerprint import fingerprint
 from shared.policy.routing import has_own_queue
@@ -25,7 +25,7 @@ from shared.ports import FramePush, TurnClaims, TurnDispatcher, TurnStore
 from shared.telemetry import Log, Metrics
 from shared.turn.broadcast import broadcast
 from shared.turn.evidence import Evidence, dead_letter_queue
-from shared.turn.markers import end_marker
+from shared.turn.markers import end_marker, mark_end
 from shared.turn.redispatch import Redispatch
 
 _log = Log("swept_ends")
@@ -76,7 +76,7 @@ class SweptEnds:
         """
         try:
             is_answered = await self._is_answered(turn)
-        except (DependencyUnavailable, ItemTooLarge) as error:
+        except DependencyUnavailable as error:
             _log.error("turn.not_marked", error_type=type(error).__name__)
             if decision.overdue_ms < self._limits.unclaimed_limit_ms:
                 return
@@ -110,8 +110,7 @@ class SweptEnds:
             nonce=_MARKER_NONCE,
             now_ms=self._clock.now_ms(),
         )
-        winner = await self._store.put(marker)
-        return winner is not None and winner.status != "marker"
+        return await mark_end(self._store, marker) is not None
 
     async def _bury(self, turn: DueTurn, klass: DeadLetterClass) -> None:
         request = turn.state.request
@@ -144,10 +143,10 @@ class SweptEnds:
         match answer:
             case Finished(followers, next_head):
                 self._metrics.count("TurnEnded", status=status, path="swept", code=_code(frame))
-                told = asyncio.ensure_future(broadcast(self._push, followers, outcome))
+                follow_ups = [broadcast(self._push, followers, outcome)]
                 if next_head is not None:
-                    await self._dispatcher.dispatch(next_head)
-                await told
+                    follow_ups.append(self._dispatcher.dispatch(next_head))
+                await asyncio.gather(*follow_ups)
                 return True
             case TurnEnded() | StillClaimed() | TurnUnknown():
                 return False

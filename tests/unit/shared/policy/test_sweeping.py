@@ -24,6 +24,7 @@ from shared.policy.sweeping import (
     TakeOver,
     decide,
     decide_unknown,
+    next_look_ms,
     second_target,
 )
 
@@ -189,12 +190,13 @@ class TestLapsed:
         )
         assert at(low, S) == TakeOver("own_queue")
 
-    def test_the_second_target_is_another_one(self) -> None:
-        assert [second_target(each) for each in ("retry", "intake", "own_queue")] == [
-            "intake",
-            "retry",
-            "retry",
-        ]
+    def test_only_a_retry_queue_that_cannot_be_asked_has_a_second_target_at_once(self) -> None:
+        high = lapsed().state.request
+        low = msgspec.structs.replace(high, detached=True, priority="low")
+        assert second_target("retry", high) == "intake"
+        assert second_target("retry", low) == "own_queue"
+        assert second_target("intake", high) is None
+        assert second_target("own_queue", low) is None
 
     def test_nothing_is_dispatched_within_a_reservation(self) -> None:
         reserved = lapsed(dispatches=1, first_dispatched_at_ms=T0, reserved_until_ms=T0 + 5 * S)
@@ -238,6 +240,21 @@ class TestLapsed:
         beside = turn(Recovery(tries=1), status="running", attempt=1, lease_until_ms=T0, position=1)
         assert at(beside, S) == LookAgain(T0 + 6 * S)
         assert at(beside, 180 * S) == Fail("deadline_exceeded", None, 0)
+
+
+class TestNextLook:
+    def test_an_act_is_looked_at_again_after_a_reservation(self) -> None:
+        now_ms = T0 + 5 * S
+        assert next_look_ms(lapsed(), TakeOver("retry"), now_ms, LIMITS) == now_ms + 5 * S
+        assert next_look_ms(turn(), DispatchAsNew(), now_ms, LIMITS) == now_ms + 5 * S
+
+    def test_a_dispatch_is_looked_at_no_later_than_the_turns_limit(self) -> None:
+        assert next_look_ms(turn(), DispatchAsNew(), T0 + 42 * S, LIMITS) == T0 + 45 * S
+        assert next_look_ms(turn(), Expire(46 * S), T0 + 46 * S, LIMITS) == T0 + 51 * S
+
+    def test_other_decisions_say_it_themselves(self) -> None:
+        assert next_look_ms(None, Remove(), T0, LIMITS) is None
+        assert next_look_ms(None, LookAgain(T0 + 7), T0, LIMITS) == T0 + 7
 
 
 # the whole life of a turn, played by chance -----------------------------------------------------------
