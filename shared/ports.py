@@ -35,6 +35,7 @@ from shared.contracts.ledger import (
     FollowAnswer,
     Follower,
     HoldAnswer,
+    ReopenAnswer,
     TurnState,
 )
 from shared.contracts.load import FleetLoad, LoadSample
@@ -204,6 +205,19 @@ class DueTurns(Protocol):
 
         False when it was claimed, ended or reserved since the caller saw `attempt` and `dispatches`. The same call
         again is True.
+        """
+        ...
+
+
+class TurnRevival(Protocol):
+    """The ledger as whoever redrives dead letters sees it: the one exception to "a turn ends once"."""
+
+    async def reopen(self, request: TurnRequest, *, now_ms: int) -> ReopenAnswer:
+        """Have a failed turn wait again as `request` (detached, of lower priority), outside the session queue.
+
+        Its attempt stays (at least `request.attempt_hint`), its attempts and crashes count from 0, followers, log and
+        outcome are gone. A turn that the ledger does not know is entered so, too. The due entry is written first, so
+        a sweeper sends the turn to its queue when the caller dies before it could.
         """
         ...
 

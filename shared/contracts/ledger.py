@@ -209,3 +209,21 @@ class Replay(msgspec.Struct, frozen=True):
 
 
 FollowAnswer = Replay | TurnUnknown
+
+
+# reopen ------------------------------------------------------------------------------------------
+
+
+class Reopened(msgspec.Struct, frozen=True):
+    """The turn waits again, to be claimed above `attempt`; the caller sends it to its queue."""
+
+    attempt: int
+
+
+class NotReopened(msgspec.Struct, frozen=True):
+    """Nothing changed: only a failed turn is reopened, and this one is `status`."""
+
+    status: TurnStatus
+
+
+ReopenAnswer = Reopened | NotReopened

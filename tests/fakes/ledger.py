@@ -1,4 +1,4 @@
-"""The in-memory twin of the ledger: SessionQueue, TurnClaims and TurnFollowers over dictionaries.
+"""The in-memory twin of the ledger: SessionQueue, TurnClaims, TurnFollowers and TurnRevival over dictionaries.
 
 It passes the same suite as the Redis adapters (tests/contract/test_ledger.py), so a test that uses it learns the truth.
 """
@@ -44,6 +44,9 @@ from shared.contracts.ledger import (
     Held,
     HoldAnswer,
     LogGap,
+    NotReopened,
+    ReopenAnswer,
+    Reopened,
     Replay,
     SessionBusy,
     StillClaimed,
@@ -419,6 +422,25 @@ class FakeLedger:
             turn = self._find(ref)
             if turn is not None:
                 _remove_follower(turn, follower, now_ms)
+
+    # TurnRevival ---------------------------------------------------------------------------------
+
+    async def reopen(self, request: TurnRequest, *, now_ms: int) -> ReopenAnswer:
+        self._ask("reopen")
+        self._due(request.ref, now_ms + self._first_check_ms)
+        session = self._session(request.session)
+        known = self._find(request.ref)
+        if known is not None and known.status != "failed":
+            return NotReopened(known.status)
+        attempt = max(request.attempt_hint, known.attempt if known is not None else 0)
+        request = msgspec.structs.replace(request, ready_at_ms=0)
+        session.turns[request.turn_id] = _Turn(request, attempt=attempt, readerless_since_ms=now_ms)
+        _discard(session.waiting, request.turn_id)
+        _discard(session.outside, request.turn_id)
+        if session.head != request.turn_id:
+            session.outside.append(request.turn_id)
+        session.messages.setdefault(request.message_id, request.turn_id)
+        return Reopened(attempt)
 
     # the inside ----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from shared.adapters.redis_keys import BURST_WAITING, DUE_SHARDS, decode_ref, du
 from shared.adapters.redis_session_queue import RedisSessionQueue
 from shared.adapters.redis_turn_claims import RedisTurnClaims
 from shared.adapters.redis_turn_followers import RedisTurnFollowers
+from shared.adapters.redis_turn_revival import RedisTurnRevival
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.identifiers import (
     ClaimNonce,
@@ -26,7 +27,7 @@ from shared.contracts.identifiers import (
 )
 from shared.contracts.ledger import Append, Claimed, ClaimRef, Finished, Follower
 from shared.contracts.turns import Path, Priority, TurnRequest
-from shared.ports import ConnectionRegistry, SessionQueue, TurnClaims, TurnFollowers
+from shared.ports import ConnectionRegistry, SessionQueue, TurnClaims, TurnFollowers, TurnRevival
 from tests.fakes.clock import FakeClock
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.registry import FakeRegistry
@@ -45,12 +46,13 @@ def follower(name: str = "c1", owner_name: str = "gateway-1") -> Follower:
 
 
 class LedgerWorld:
-    """The four ports over one store, a clock that only the caller's `now_ms` knows, and short cuts for setting up."""
+    """The five ports over one store, a clock that only the caller's `now_ms` knows, and short cuts for setting up."""
 
     queue: SessionQueue
     claims: TurnClaims
     followers: TurnFollowers
     registry: ConnectionRegistry
+    revival: TurnRevival
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -162,7 +164,7 @@ class FakeWorld(LedgerWorld):
         super().__init__()
         self.registry = self._registry = FakeRegistry(self.clock, owner_lease_ms=OWNER_LEASE_MS)
         self._ledger = FakeLedger(self.clock, registry=self._registry)
-        self.queue = self.claims = self.followers = self._ledger
+        self.queue = self.claims = self.followers = self.revival = self._ledger
 
     async def lose(self, turn: TurnRef) -> None:
         self._ledger.forget(turn)
@@ -208,6 +210,7 @@ class ValkeyWorld(LedgerWorld):
         self.followers = RedisTurnFollowers(
             self.client, followers_per_turn=5, outcome_kept_ms=OUTCOME_KEPT_MS
         )
+        self.revival = RedisTurnRevival(self.client, outcome_kept_ms=OUTCOME_KEPT_MS)
         self.registry = RedisConnectionRegistry(self.client, owner_lease_ms=OWNER_LEASE_MS)
 
     async def lose(self, turn: TurnRef) -> None:
