@@ -143,6 +143,11 @@ def second_target(target: Target, request: TurnRequest) -> Target | None:
 def _decide_unclaimed(
     state: TurnState, recovery: Recovery, now_ms: int, limits: SweepLimits
 ) -> Decision:
+    if state.attempt and not state.placed_at_ms:
+        # Reopened, and whoever did it could not send it: its clocks start when it is.
+        if recovery.reserved_until_ms > now_ms:
+            return LookAgain(recovery.reserved_until_ms)
+        return DispatchAsNew()
     since_ms, limit_at_ms = _limit(state, limits)
     if now_ms >= limit_at_ms:
         return Expire(now_ms - since_ms)
@@ -161,7 +166,8 @@ def _limit(state: TurnState, limits: SweepLimits) -> tuple[int, int]:
     """When the clocks of a never claimed turn started, and when they end."""
     request = state.request
     if has_own_queue(request):
-        since_ms = request.accepted_at_ms
+        # A reopened turn was accepted long ago.
+        since_ms = state.placed_at_ms if state.attempt else request.accepted_at_ms
         longest_ms = limits.low_limit_ms if request.priority == "low" else limits.normal_limit_ms
     elif state.position:
         since_ms = request.accepted_at_ms
@@ -170,7 +176,9 @@ def _limit(state: TurnState, limits: SweepLimits) -> tuple[int, int]:
         since_ms = ready_at_ms(request)
         longest_ms = limits.stale_after_ms
     limit_at_ms = since_ms + longest_ms
-    return since_ms, min(limit_at_ms, request.limit_at_ms or limit_at_ms)
+    if request.limit_at_ms and not state.attempt:
+        limit_at_ms = min(limit_at_ms, request.limit_at_ms)
+    return since_ms, limit_at_ms
 
 
 def _next_dispatch(

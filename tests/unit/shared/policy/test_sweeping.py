@@ -167,6 +167,29 @@ class TestOwnQueue:
         assert at(outside, 5 * S) == DispatchAsNew()
 
 
+class TestReopened:
+    def test_one_that_was_not_sent_is_dispatched_whatever_its_age(self) -> None:
+        fields = {"attempt": 2, "detached": True, "priority": "low", "ready_at_ms": 0}
+        reopened = turn(**fields)
+        assert at(reopened, 500 * H) == DispatchAsNew()
+        reserved = turn(Recovery(dispatches=1, reserved_until_ms=T0 + 500 * H + S), **fields)
+        assert at(reserved, 500 * H) == LookAgain(T0 + 500 * H + S)
+        assert next_look_ms(reopened, DispatchAsNew(), T0 + 500 * H, LIMITS) == T0 + 500 * H + 5 * S
+
+    def test_its_limit_counts_from_when_it_was_sent(self) -> None:
+        sent = turn(
+            attempt=2,
+            detached=True,
+            priority="low",
+            ready_at_ms=0,
+            limit_at_ms=T0 + H,
+            placed="queue",
+            placed_at_ms=T0 + 500 * H,
+        )
+        assert at(sent, 511 * H) == LookAgain(T0 + 512 * H)
+        assert at(sent, 524 * H) == Expire(24 * H)
+
+
 class TestLapsed:
     def test_the_retry_queue_comes_first_then_the_intake_then_alternately(self) -> None:
         targets = [
