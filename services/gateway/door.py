@@ -5,16 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from services.gateway.rates import KeyedBuckets
+from services.gateway.session_quota import SessionQuota
 from shared.clock import Clock
-from shared.contracts.identifiers import TenantId, UserId
+from shared.contracts.identifiers import SessionRef
 from shared.contracts.load import FleetLoad
 from shared.contracts.server_frames import RejectedCode
 from shared.policy.admission import BurstLimits, burst_refusal, door_refusal
+from shared.policy.load_level import LoadLevel
 from shared.policy.wait_estimate import estimate_wait_ms
 from shared.turn.load_watch import LoadWatch
 
 _STALE_AFTER_S = 5.0
 _MS_PER_MIN = 60_000
+_LIMITED_RETRY_MS = 30_000
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -38,24 +41,29 @@ class Door:
         self._load = load
         self._limits = limits
         self._clock = clock
+        self._quota = SessionQuota()
         self._rates = KeyedBuckets(user_turns_per_min / 60, user_turns_per_min)
 
-    def refusal(self, tenant: TenantId, user: UserId) -> Refusal | None:
+    def refusal(self, session: SessionRef) -> Refusal | None:
         """Why a new interactive message is refused; None admits it and counts it against the user's rate."""
         load = self._fresh_load()
         if load is not None:
             decision = door_refusal(load, self._limits)
             if decision is not None:
                 return overloaded(decision.retry_after_ms, decision.reason)
-        wait_ms = self._rates.take((tenant, user), self._clock.now_ms())
+            is_limiting = self._load.level >= LoadLevel.MODERATE
+            if not self._quota.admits(session, is_limiting=is_limiting):
+                message = "The assistant is very busy: new conversations are kept short just now."
+                return Refusal("session_limited", message, _LIMITED_RETRY_MS, "new_session")
+        wait_ms = self._rates.take((session.tenant, session.user), self._clock.now_ms())
         if wait_ms:
             message = "You are sending messages too fast. Please wait a moment."
             return Refusal("rate_limited", message, min(wait_ms, _MS_PER_MIN), "user_rate")
         return None
 
-    def give_back(self, tenant: TenantId, user: UserId) -> None:
+    def give_back(self, session: SessionRef) -> None:
         """An admitted message was a repeat: it does not count against the rate."""
-        self._rates.give_back((tenant, user))
+        self._rates.give_back((session.tenant, session.user))
 
     def burst_refusal(self) -> Refusal | None:
         """Why the gateway itself must not put a turn on the burst queue now."""

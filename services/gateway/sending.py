@@ -73,7 +73,7 @@ class Sending:
 
         Repeating a message id that is known is never refused and never starts a second turn.
         """
-        refusal = self._door.refusal(session.tenant, session.user)
+        refusal = self._door.refusal(session)
         if refusal is not None:
             known = await self._known(session, message_id)
             if known is None:
@@ -102,7 +102,7 @@ class Sending:
             )
             return self._refused(message_id, _unavailable(), request.turn_id)
         if refusal is None and isinstance(answer, Accepted) and answer.duplicate:
-            self._door.give_back(session.tenant, session.user)
+            self._door.give_back(session)
         return answer
 
     async def _accept(self, request: TurnRequest, follower: Follower | None) -> Accepted | Refused:

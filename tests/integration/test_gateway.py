@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -10,6 +11,8 @@ from contextlib import suppress
 import pytest
 import websockets
 
+from services.gateway.connection import Connection
+from services.gateway.socket_protocol import GatewaySocketProtocol
 from shared.contracts.turns import IntakeDecision
 from shared.ports import PushStatus
 from tests.fakes.gateway_world import GatewayWorld, gateway_world
@@ -301,6 +304,19 @@ async def test_b05_an_aborted_client_is_noticed_and_unfollowed(world: GatewayWor
         await _until(lambda: world.ledger.calls[-1] == "unfollow")
     await turn.started(push=False)
     assert turn.followers == ()
+
+
+async def test_b39_nothing_of_broken_connections_is_kept(world: GatewayWorld) -> None:
+    for number in range(60):
+        async with world.client(f"?session_id=s{number}") as client:
+            if number % 2:
+                client.socket.transport.abort()
+    await _until(lambda: len(world.gateway.connections) == 0)
+    await asyncio.sleep(0.1)
+    gc.collect()
+    kept = [one for one in gc.get_objects() if isinstance(one, Connection | GatewaySocketProtocol)]
+    assert len(kept) <= 2  # the loop's last callbacks
+    assert len(world.registry._entries) == 0
 
 
 async def test_a_silent_turn_is_caught_up_from_the_log() -> None:

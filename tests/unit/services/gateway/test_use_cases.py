@@ -300,6 +300,28 @@ async def test_the_door_refuses_what_no_slot_and_no_burst_worker_could_take() ->
     assert world.intake.submitted == []
 
 
+async def test_under_moderate_load_a_new_session_is_kept_short() -> None:
+    world = build()
+    await world.board.publish(
+        LoadSample(
+            worker="w",
+            at_ms=world.clock.now_ms(),
+            slots=2,
+            running=0,
+            lag_ms=0,
+            cpu=0,
+            mean_turn_ms=1_000,
+        )
+    )
+    world.board.queued_at_ms = {f"t{number}": 0 for number in range(20)}
+    await world.watch.refresh()
+    for number in range(5):
+        turn = accepted(await world.send(f"m{number}"))
+        await world.cancelling.cancel(SESSION, turn.turn_id, None)
+    assert refused(await world.send("m6")).code == "session_limited"
+    assert accepted(await world.send("m1")).duplicate
+
+
 async def test_counters_that_are_not_fresh_refuse_nobody() -> None:
     world = build()
     world.board.queued_at_ms = {f"t{number}": 0 for number in range(5)}
