@@ -109,6 +109,8 @@ class _JsonFormatter(logging.Formatter):
             "event": record.getMessage()[:_FIELD_LIMIT_CHARACTERS],
         }
         for name, value in getattr(record, "fields", {}).items():
+            if name in line:
+                name = f"field_{name}"  # the columns of every line keep their meaning
             line[name] = value[:_FIELD_LIMIT_CHARACTERS] if isinstance(value, str) else value
         if record.exc_info and record.exc_info[1]:
             line["stack"] = describe_stack(record.exc_info[1])

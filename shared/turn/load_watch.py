@@ -57,6 +57,6 @@ class LoadWatch:
         state = next_level(self._state, self.fleet, self._burst_capacity_turns, now_s * 1000)
         if state.level != self._state.level:
             _log.info(
-                "load.level", level=state.level.name.lower(), waiting=self.fleet.burst_waiting
+                "load.level", load_level=state.level.name.lower(), waiting=self.fleet.burst_waiting
             )
         self._state = state

@@ -32,35 +32,24 @@ def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 async def test_turn_held_longer_than_the_threshold_expires_without_a_model_call(
     impatient: Stack,
 ) -> None:
-    """Local concurrency is 2 invocations of 10: the slot and 20 long turns leave the rest to wait."""
-    holders, late = 21, 4
-
-    async def hold(number: int) -> str:
-        async with chat(impatient.chat_url) as client:
-            message_id = await client.send(
-                f"/sim tokens=4 ttft_ms=7000 tokens_per_s=50 id=hold-{number}"
-            )
-            turn_id = (await client.accepted(message_id))["turn_id"]
-            return (await client.end(turn_id))["type"]
-
-    async def arrive_late(number: int) -> dict[str, object]:
-        async with chat(impatient.chat_url) as client:
-            message_id = await client.send(f"/sim tokens=4 id=late-{number}")
-            turn_id = (await client.accepted(message_id))["turn_id"]
-            return await client.end(turn_id)
-
-    holding = [asyncio.create_task(hold(number)) for number in range(holders)]
-    await asyncio.sleep(2)
-    ends = await asyncio.gather(*(arrive_late(number) for number in range(late)))
-    await asyncio.gather(*holding)
-
-    expired = [number for number, end in enumerate(ends) if end["type"] == "chat.response.expired"]
-    assert expired, [end["type"] for end in ends]
-    for number in expired:
-        end = ends[number]
-        assert (end["attempt"], end["seq"], end["retryable"]) == (0, 0, True)
-        assert int(str(end["age_ms"])) >= STALE_MS
-        assert impatient.model_calls(f"late-{number}") == []
+    async with chat(impatient.chat_url) as holder, chat(impatient.chat_url) as client:
+        with impatient.trigger_disabled("burst"):
+            held = await holder.send("/sim tokens=4 ttft_ms=9000 tokens_per_s=50 id=hold")
+            assert (await holder.accepted(held))["path"] == "inline"
+            message_id = await client.send("/sim tokens=4 id=late")
+            accepted = await client.accepted(message_id)
+            assert accepted["path"] == "burst"
+            end = await client.end(accepted["turn_id"])
+        queued = [frame for frame in client.frames if frame["type"] == "chat.queued"]
+        assert queued, "a waiting user is told so within a second"
+        assert queued[0]["turn_id"] == accepted["turn_id"]
+        assert (end["type"], end["attempt"], end["seq"]) == ("chat.response.expired", 0, 0)
+        assert end["retryable"] is True
+        assert end["age_ms"] >= STALE_MS
+        assert impatient.model_calls("late") == []
+        assert impatient.stored_turns(accepted["turn_id"]) == []
+        end = await holder.end((await holder.accepted(held))["turn_id"])
+        assert end["type"] == "chat.response.completed"
 
 
 async def test_client_that_leaves_costs_no_model_call_after_the_grace(impatient: Stack) -> None:

@@ -87,6 +87,21 @@ class Stack:
             ]
         return items
 
+    @contextmanager
+    def trigger_disabled(self, queue: str) -> Iterator[None]:
+        """Nobody drains the queue meanwhile, as when the trigger is throttled or switched off."""
+        functions = self.aws("lambda")
+        [mapping] = [
+            found
+            for found in functions.list_event_source_mappings()["EventSourceMappings"]
+            if found["EventSourceArn"].endswith(f"-{queue}")
+        ]
+        functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+        try:
+            yield
+        finally:
+            functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
+
     def function_log(self, function: str) -> str:
         """Everything a deployed function has logged."""
         logs = self.aws("logs")

@@ -35,6 +35,13 @@ def test_an_event_carries_the_ids_of_its_context_and_its_own_fields(stream: io.S
     assert "turn_id" not in second
 
 
+def test_a_field_never_hides_a_column_of_the_line(stream: io.StringIO) -> None:
+    Log("pipeline").info("load.level", level="mild", role="x")
+    line = json.loads(stream.getvalue())
+    assert (line["level"], line["role"]) == ("info", "gateway")
+    assert (line["field_level"], line["field_role"]) == ("mild", "x")
+
+
 def test_a_debug_event_is_left_out_at_info(stream: io.StringIO) -> None:
     Log("pipeline").debug("turn.detail")
     assert stream.getvalue() == ""
