@@ -183,7 +183,7 @@ def build_gateway(
     return Gateway(
         # The private port outlives the public one: workers push until the last socket is gone.
         parts=(lease, watch, stats, sweeper, private, connections, public),
-        drain=Drain(connections, readiness, randomness, gateway.gateway_drain_ms),
+        drain=Drain(connections, readiness, endings, randomness, gateway.gateway_drain_ms),
         connections=connections,
         public=public,
         private=private,

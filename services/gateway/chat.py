@@ -45,7 +45,8 @@ class Chat:
                 return await self._replaying.replay(
                     session,
                     command.turn_id,
-                    follower if command.purpose == "resume" else None,
+                    # A check adds the follower again: the ledger may have lost it, or a sixth replaced it.
+                    follower,
                     attempt=command.attempt,
                     after_seq=command.after_seq,
                     purpose=command.purpose,

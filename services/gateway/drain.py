@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from services.gateway.connections import Connections
+from services.gateway.endings import Endings
 from services.gateway.readiness import Readiness
 from shared.clock import Randomness
 from shared.telemetry import Log
@@ -22,10 +23,12 @@ class Drain:
         self,
         connections: Connections,
         readiness: Readiness,
+        endings: Endings,
         randomness: Randomness,
         window_ms: int,
     ) -> None:
         self._connections = connections
+        self._endings = endings
         self._readiness = readiness
         self._randomness = randomness
         self._window_ms = window_ms
@@ -41,12 +44,12 @@ class Drain:
         _log.info("drain.started", connections=len(self._connections))
         for connection in self._connections.sockets():
             connection.drain(round(self._randomness.uniform(0, self._window_ms)))
-        if await self._all_gone_within(self._window_ms / 1_000):
-            return
-        _log.info("drain.last_call", connections=len(self._connections))
-        for connection in self._connections.sockets():
-            connection.leave()
-        await self._all_gone_within(CLOSE_LIMIT_S)
+        if not await self._all_gone_within(self._window_ms / 1_000):
+            _log.info("drain.last_call", connections=len(self._connections))
+            for connection in self._connections.sockets():
+                connection.leave()
+            await self._all_gone_within(CLOSE_LIMIT_S)
+        await self._endings.settle()
 
     async def _all_gone_within(self, limit_s: float) -> bool:
         try:

@@ -36,7 +36,7 @@ class AskSend(msgspec.Struct, frozen=True):
 
 
 class AskReplay(msgspec.Struct, frozen=True):
-    """Read what the turn's log holds after (`attempt`, `after_seq`), for `resume` as a follower;
+    """Follow the turn and read what its log holds after (`attempt`, `after_seq`);
     answer with Replayed, NotFound or CouldNotAsk."""
 
     turn_id: TurnId

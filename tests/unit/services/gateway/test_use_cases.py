@@ -90,6 +90,7 @@ class World:
     board: FakeLoadBoard
     watch: LoadWatch
     push: FakePush
+    endings: Endings
     sending: Sending
     cancelling: Cancelling
     replaying: Replaying
@@ -130,6 +131,7 @@ def build(*, intake: FakeIntake | None = None, turns_per_min: int = 0) -> World:
         board=board,
         watch=watch,
         push=push,
+        endings=endings,
         sending=Sending(
             sessions=ledger,
             claims=ledger,
@@ -257,6 +259,7 @@ async def test_a_shed_turn_tells_the_others_who_sent_it_and_dispatches_the_next(
     await world.send("m3")
     world.intake.decision = IntakeDecision(path=None, reason="burst_full", retry_after_ms=2_000)
     await world.cancelling.cancel(SESSION, first.turn_id, None)
+    await world.endings.settle()
     assert [frame.type for frame in _kinds(world, "mine")] == ["chat.response.cancelled"]
     # The shed head of another session: nobody else follows it, the hint is the intake's.
     other = msgspec.structs.replace(SESSION, session_id=SessionId("other"))
@@ -274,6 +277,7 @@ async def test_others_who_wait_for_a_message_that_is_taken_back_are_told() -> No
 
     world.sending._placing._intake = Joined()
     assert refused(await world.send("m1")).code == "overloaded"
+    await world.endings.settle()
     ((_, ids),) = world.push.requests
     assert ids == ["theirs"]
     assert b"chat.rejected" in world.push.received["theirs"][0]
@@ -318,6 +322,7 @@ async def test_under_moderate_load_a_new_session_is_kept_short() -> None:
     for number in range(5):
         turn = accepted(await world.send(f"m{number}"))
         await world.cancelling.cancel(SESSION, turn.turn_id, None)
+    await world.endings.settle()
     assert refused(await world.send("m6")).code == "session_limited"
     assert accepted(await world.send("m1")).duplicate
 
@@ -388,6 +393,7 @@ async def test_a_cancel_tells_remote_followers_and_dispatches_the_next_head() ->
     await world.send("m2")
     stopped = await world.cancelling.cancel(SESSION, first.turn_id, MINE)
     assert isinstance(stopped, Stopped)
+    await world.endings.settle()
     assert world.push.received["theirs"] == [stopped.outcome]
     assert "mine" not in world.push.received  # answered by its own session
     assert [request.message_id for request in world.intake.submitted] == ["m1", "m2"]
@@ -403,6 +409,7 @@ async def test_a_next_head_that_nobody_takes_is_left_to_the_sweeper(obstacle: st
     else:
         world.intake.decision = IntakeDecision(path=None, reason="burst_full")
     assert isinstance(await world.cancelling.cancel(SESSION, first.turn_id, MINE), Stopped)
+    await world.endings.settle()
     (running,) = await world.ledger.running(SESSION)
     assert running.message_id == "m2"
 
