@@ -121,15 +121,17 @@ class RedisTurnClaims:
         )
         replies = await self._client.run(
             (
-                # Set, not only lowered: a sweeper that saw the turn unclaimed notices by the changed time.
-                ("ZADD", due, now_ms + self._lease_ms, member),
+                ("ZADD", due, "LT", now_ms + self._lease_ms - 1, member),
                 ("PEXPIRE", due, self._unended_kept_ms),
                 ("ZREM", BURST_WAITING, member),
                 claim,
+                # A millisecond, so that a sweeper that saw the turn unclaimed cannot move or remove the entry; no
+                # more, so that refused claims, however many, do not keep sweepers from the turn.
+                ("ZINCRBY", due, 1, member),
             ),
             repeatable=True,
         )
-        *_, reply = map(answered, replies)
+        *_, reply, _ = map(answered, replies)
         if reply[0] == b"refused":
             return ClaimRefused(ClaimRefusal(reply[1].decode()), decode_state(reply[2:]))
         followers = decode_followers(reply[7:])

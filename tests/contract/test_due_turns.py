@@ -160,6 +160,26 @@ class TestMove:
         assert list(await due.move([DueMove(entry, None), DueMove(entry, 5)])) == [False, False]
         assert await world.due_at_ms() == changed
 
+    async def test_a_claim_changes_an_entry_that_is_due_already(
+        self, world: LedgerWorld, due: DueTurns
+    ) -> None:
+        request = await world.accepted()
+        world.clock.skip(5)
+        (entry,) = await due.due(sweeper="a", now_ms=world.now_ms, limit=1)
+        await world.claimed(request)
+        assert list(await due.move([DueMove(entry, None)])) == [False]
+
+    async def test_refused_claims_do_not_put_the_next_look_off(
+        self, world: LedgerWorld, due: DueTurns
+    ) -> None:
+        request = await world.accepted()
+        await world.claimed(request)
+        for number in range(40):
+            world.clock.skip(0.1)
+            await world.claim(request, f"n{number}")
+        (entry,) = await due.due(sweeper="a", now_ms=world.now_ms, limit=1)
+        assert entry.turn == request.ref
+
     async def test_an_entry_that_is_gone_is_not_made_again(
         self, world: LedgerWorld, due: DueTurns
     ) -> None:

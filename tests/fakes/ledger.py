@@ -267,7 +267,8 @@ class FakeLedger:
     ) -> ClaimAnswer:
         self._ask("claim")
         self.burst_waiting.pop(request.ref, None)
-        self.due_at_ms[request.ref] = now_ms + self._lease_ms
+        self._due(request.ref, now_ms + self._lease_ms - 1)
+        self.due_at_ms[request.ref] += 1
         session = self._session(request.session)
         turn = self._find(request.ref)
         is_new = turn is None
