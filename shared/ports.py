@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from shared.contracts.dead_letters import DeadLetter
+from shared.contracts.dead_turns import DeadTurn, DeadTurnBrief, Kept, Step
 from shared.contracts.identifiers import (
     ClaimNonce,
     ConnectionId,
@@ -276,6 +277,38 @@ class DeadLetterQueue(Protocol):
 
     async def send(self, queue: QueueName, letter: DeadLetter) -> None:
         """Keep the letter in the dead-letter queue of `queue`; repeats are recognised by turn id."""
+        ...
+
+
+class DeadTurns(Protocol):
+    """Dead letters after triage, by fingerprint."""
+
+    async def keep(self, turn: DeadTurn) -> Kept:
+        """Keep one death of a turn for 30 days; a repeat of the same death changes nothing.
+
+        A letter takes the place of a moved message of the same death. The trail of earlier deaths is carried over.
+        """
+        ...
+
+    async def find(self, turn_id: str) -> DeadTurn | None:
+        """The latest death of a turn, None when there is none or it is past its time."""
+        ...
+
+    async def fingerprints(self) -> Sequence[str]:
+        """Every fingerprint seen in the last 30 days."""
+        ...
+
+    async def of_fingerprint(
+        self, fingerprint: str, *, since_ms: int = 0, limit: int = 10_000
+    ) -> Sequence[DeadTurnBrief]:
+        """Deaths of one fingerprint from `since_ms` on, oldest first, at most `limit`."""
+        ...
+
+    async def note(self, turn_id: str, step: Step) -> None:
+        """Add what somebody did to the latest death's trail.
+
+        Raises DependencyUnavailable, too, when it is not there or somebody else changed it at the same moment.
+        """
         ...
 
 

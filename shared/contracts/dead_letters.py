@@ -7,6 +7,9 @@ from typing import Literal
 import msgspec
 
 from shared.contracts.turns import TurnRequest
+from shared.errors import MalformedMessage
+
+SCHEMA = 1
 
 DeadLetterClass = Literal["never_ran", "failed", "not_stored", "malformed", "poison"]
 
@@ -34,7 +37,7 @@ class DeadLetterError(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename={"klass": "class"}):
     """A dead turn. `raw` only for undecodable bodies, `answer` only when answered but not stored."""
 
-    schema: int = 1
+    schema: int = SCHEMA
     kind: Literal["dead_letter"] = "dead_letter"
     turn: TurnRequest | None
     raw: str | None = None
@@ -44,3 +47,17 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, rename={"klass": "cl
     answer: str | None = None
     dead_at_ms: int
     fingerprint: str
+
+
+_decoder = msgspec.json.Decoder(DeadLetter)
+
+
+def decode_dead_letter(raw: str) -> DeadLetter:
+    """Parse a dead letter; unknown fields are ignored. Raises MalformedMessage for anything else."""
+    try:
+        letter = _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise MalformedMessage("not a dead letter", raw.encode("utf-8", "surrogatepass")) from error
+    if letter.schema != SCHEMA:
+        raise MalformedMessage(f"dead letter schema {letter.schema}", raw.encode())
+    return letter
