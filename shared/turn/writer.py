@@ -184,9 +184,7 @@ class TurnWriter:
                 if answer.cancel_requested:
                     self.stop(Stop.CANCELLED)
             case Fenced() | TurnEnded():
-                # Who closes the turn asks the ledger itself, and may find its own end.
-                if not self.closing:
-                    self.stop(Stop.FENCED)
+                self.stop(Stop.FENCED)
             case LogGap(last_seq):
                 self.rewind(last_seq)
             case TurnUnknown():

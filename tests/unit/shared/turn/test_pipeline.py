@@ -436,6 +436,8 @@ async def test_a_fenced_producer_stops_and_writes_nothing_more() -> None:
     assert second.status == "completed"
     assert (result.outcome, result.acknowledge) == ("superseded", True)
     assert world.model.calls[0].ended == "closed"
+    assert world.ledger.calls.count("finish") == 1
+    assert not world.dead_letters.letters
     assert [item.assistant_text for item in world.store.items.values()] == ["Whole"]
 
 

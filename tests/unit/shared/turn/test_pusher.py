@@ -137,6 +137,20 @@ async def test_a_request_that_failed_is_sent_again_in_order() -> None:
     assert scene.push.received["c1"] == [b"1", b"2", b"3"]
 
 
+async def test_what_came_during_a_failed_request_stays_behind_it() -> None:
+    scene = Scene()
+    scene.push.failing.add(GATEWAY)
+    scene.push.latency_s[GATEWAY] = 0.1
+    scene.say(b"1", b"2")
+    await settle()
+    scene.say(b"3")
+    await scene.clock.advance(0.1)
+    scene.push.failing.clear()
+    await scene.clock.advance(3)
+
+    assert scene.push.received["c1"] == [b"1", b"2", b"3"]
+
+
 async def test_whatever_an_adapter_raises_the_frames_are_sent_again() -> None:
     scene = Scene()
     scene.push.failing.add(GATEWAY)

@@ -68,6 +68,16 @@ async def test_a_second_attempt_that_fails_leaves_a_marker_before_it_ends() -> N
     assert await world.store.put(stored_answer(request, attempt=1)) == marker
 
 
+async def test_earlier_attempts_count_towards_the_tries_of_a_turn() -> None:
+    world = TurnWorld(HALF, [ModelOverloaded("busy")])
+    async with world.running():
+        request = await second_attempt(world)
+        result = await world.finish(world.begin(request))
+
+    assert (result.status, result.code) == ("failed", "model_overloaded")
+    assert len(world.model.calls) == 3
+
+
 async def test_an_end_after_shown_text_gives_way_to_an_answer_that_is_stored() -> None:
     world = TurnWorld(HALF, ["More", Wait(1), ModelOverloaded("busy")])
     async with world.running():
