@@ -99,7 +99,8 @@ class WebSocketEndpoint:
             return
         connection = self._connection(scope, admitted, follower)
         try:
-            await send({"type": "websocket.accept", "subprotocol": admitted.subprotocol})
+            if not await _accept(send, admitted):
+                return
             self._connections.add(connection)
             connection.run(connection.session.ready(admitted.session.session_id, running))
             _log.info("socket.opened", running=len(running))
@@ -144,6 +145,15 @@ class WebSocketEndpoint:
         except DependencyUnavailable as error:
             # The owner's lease does not cover it for ever: a push answers 410 and removes the follower.
             _log.warning("socket.not_unregistered", error_type=type(error).__name__)
+
+
+async def _accept(send: Send, admitted: Admitted) -> bool:
+    try:
+        await send({"type": "websocket.accept", "subprotocol": admitted.subprotocol})
+    except OSError:
+        # That is how ASGI says that the client has left; it is nobody's fault.
+        return False
+    return True
 
 
 async def _pump(connection: Connection, receive: Receive) -> None:

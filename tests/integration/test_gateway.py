@@ -13,6 +13,8 @@ import websockets
 
 from services.gateway.connection import Connection
 from services.gateway.socket_protocol import GatewaySocketProtocol
+from shared.contracts.identifiers import SessionRef
+from shared.contracts.ledger import Follower
 from shared.contracts.turns import IntakeDecision
 from shared.ports import PushStatus
 from tests.fakes.gateway_world import GatewayWorld, gateway_world
@@ -317,6 +319,30 @@ async def test_b39_nothing_of_broken_connections_is_kept(world: GatewayWorld) ->
     kept = [one for one in gc.get_objects() if isinstance(one, Connection | GatewaySocketProtocol)]
     assert len(kept) <= 2  # the loop's last callbacks
     assert len(world.registry._entries) == 0
+
+
+async def test_b05_a_client_that_leaves_in_the_handshake_leaves_nothing_behind(
+    world: GatewayWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    register, proceed, called = world.registry.register, asyncio.Event(), asyncio.Event()
+
+    async def slow_register(session: SessionRef, follower: Follower) -> None:
+        called.set()
+        await proceed.wait()
+        await register(session, follower)
+
+    world.registry.register = slow_register  # type: ignore[method-assign]
+    connecting = asyncio.create_task(websockets.connect(world.ws_url).__aenter__())
+    await called.wait()
+    connecting.cancel()
+    await asyncio.wait([connecting])
+    await asyncio.sleep(0.1)
+    proceed.set()
+    await _until(lambda: len(world.registry._entries) == 0 and world.registry._leases != {})
+    await asyncio.sleep(0.1)
+    assert len(world.gateway.connections) == 0
+    assert world.registry._entries == {}
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_a_silent_turn_is_caught_up_from_the_log() -> None:
