@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from shared.adapters.aws_credentials import AwsCredentials
 from shared.adapters.aws_json_api import AwsJsonApi
+from shared.adapters.dynamodb_dead_turns import DynamoDbDeadTurns
 from shared.adapters.dynamodb_turn_store import DynamoDbTurnStore
 from shared.adapters.http_session import HttpSession
 from shared.adapters.http_turn_intake import HttpTurnIntake
@@ -25,6 +26,7 @@ from shared.adapters.redis_load_board import RedisLoadBoard
 from shared.adapters.redis_session_queue import RedisSessionQueue
 from shared.adapters.redis_turn_claims import RedisTurnClaims
 from shared.adapters.redis_turn_followers import RedisTurnFollowers
+from shared.adapters.redis_turn_revival import RedisTurnRevival
 from shared.adapters.sqs_dead_letters import SqsDeadLetters
 from shared.adapters.sqs_turn_queue import SqsTurnQueue
 from shared.clock import Clock, Randomness
@@ -37,6 +39,7 @@ from shared.ports import (
     ChatModel,
     ConnectionRegistry,
     DeadLetterQueue,
+    DeadTurns,
     DueTurns,
     FramePush,
     LoadBoard,
@@ -46,6 +49,7 @@ from shared.ports import (
     TurnFollowers,
     TurnIntake,
     TurnQueue,
+    TurnRevival,
     TurnStore,
 )
 from shared.settings import Role, Settings
@@ -102,6 +106,29 @@ class Worker:
     background: asyncio.Task[None]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TriagePorts:
+    """What triage of dead letters talks to."""
+
+    sessions: SessionQueue
+    claims: TurnClaims
+    store: TurnStore
+    push: FramePush
+    turn_queue: TurnQueue
+    dead_turns: DeadTurns
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedrivePorts:
+    """What the `burstchat dlq` commands talk to."""
+
+    sessions: SessionQueue
+    revival: TurnRevival
+    store: TurnStore
+    turn_queue: TurnQueue
+    dead_turns: DeadTurns
+
+
 @asynccontextmanager
 async def open_gateway_ports(
     settings: Settings, clock: Clock, randomness: Randomness
@@ -131,6 +158,43 @@ async def open_gateway_ports(
             push=shared.push(),
             due=shared.due(),
             dead_letters=shared.dead_letters(),
+        )
+
+
+@asynccontextmanager
+async def open_triage_ports(
+    settings: Settings, clock: Clock, randomness: Randomness
+) -> AsyncIterator[TriagePorts]:
+    """The ports of dlq_triage, closed on leaving. Nothing is asked yet."""
+    async with AsyncExitStack() as closing:
+        shared = _Shared(
+            settings, clock, randomness, closing, redis_connections=FUNCTION_REDIS_CONNECTIONS
+        )
+        yield TriagePorts(
+            sessions=shared.sessions(),
+            claims=shared.claims(),
+            store=shared.store(),
+            push=shared.push(),
+            turn_queue=shared.turn_queue(),
+            dead_turns=shared.dead_turns(),
+        )
+
+
+@asynccontextmanager
+async def open_redrive_ports(
+    settings: Settings, clock: Clock, randomness: Randomness
+) -> AsyncIterator[RedrivePorts]:
+    """The ports of the `burstchat dlq` commands, closed on leaving. Nothing is asked yet."""
+    async with AsyncExitStack() as closing:
+        shared = _Shared(
+            settings, clock, randomness, closing, redis_connections=FUNCTION_REDIS_CONNECTIONS
+        )
+        yield RedrivePorts(
+            sessions=shared.sessions(),
+            revival=shared.revival(),
+            store=shared.store(),
+            turn_queue=shared.turn_queue(),
+            dead_turns=shared.dead_turns(),
         )
 
 
@@ -296,6 +360,14 @@ class _Shared:
             attempts_per_turn=turn.attempts_per_turn,
             crashes_per_turn=turn.crashes_per_turn,
         )
+
+    def revival(self) -> RedisTurnRevival:
+        return RedisTurnRevival(self.redis, outcome_kept_ms=self._settings.turn.outcome_kept_ms)
+
+    def dead_turns(self) -> DynamoDbDeadTurns:
+        aws = self._settings.aws
+        api = self._aws_api("dynamodb", aws.dynamodb_timeout_ms)
+        return DynamoDbDeadTurns(api, aws.dead_turns_table, self._clock)
 
     def due(self) -> RedisDueTurns:
         return RedisDueTurns(self.redis, outcome_kept_ms=self._settings.turn.outcome_kept_ms)

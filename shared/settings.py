@@ -16,10 +16,19 @@ from shared.errors import ConfigurationError
 
 PREFIX = "BURSTCHAT_"
 Role = Literal[
-    "gateway", "orchestrator", "queue_runner", "burst_worker", "knowledge_refresh", "local_stack"
+    "gateway",
+    "orchestrator",
+    "queue_runner",
+    "burst_worker",
+    "knowledge_refresh",
+    "dlq_triage",
+    "operator",
+    "local_stack",
 ]
 _WORKERS = ("orchestrator", "queue_runner", "burst_worker")
 _ON_REDIS = ("gateway", *_WORKERS)
+# `operator` is a person with the `burstchat dlq` commands.
+_ON_DEAD_TURNS = ("dlq_triage", "operator")
 
 
 def _setting(
@@ -89,7 +98,10 @@ class RedisSettings:
     """The ledger, log and registry."""
 
     redis_url: str = _setting(
-        "", "address of Valkey or Redis, `redis://host:port/0`", required_by=_ON_REDIS, secret=True
+        "",
+        "address of Valkey or Redis, `redis://host:port/0`",
+        required_by=(*_ON_REDIS, *_ON_DEAD_TURNS),
+        secret=True,
     )
     redis_timeout_ms: int = _setting(500, "deadline of one call")
     redis_connections: int = _setting(16, "connections per process; callers wait for one")
@@ -101,18 +113,22 @@ class AwsSettings:
 
     aws_region: str = _setting("us-east-1", "region of every AWS client")
     aws_endpoint_url: str = _setting("", "endpoint of an AWS emulator; empty = AWS itself")
-    burst_queue_url: str = _setting("", "overflow queue", required_by=_ON_REDIS)
+    burst_queue_url: str = _setting("", "overflow queue", required_by=(*_ON_REDIS, "dlq_triage"))
     retry_queue_url: str = _setting("", "takeovers and delayed retries", required_by=_ON_REDIS)
     deferred_queue_url: str = _setting("", "normal priority queue")
-    background_queue_url: str = _setting("", "low priority queue")
+    background_queue_url: str = _setting("", "low priority queue", required_by=("operator",))
     burst_dlq_url: str = _setting(
-        "", "dead letters of burst and inline turns", required_by=_ON_REDIS
+        "", "dead letters of burst and inline turns", required_by=(*_ON_REDIS, "dlq_triage")
     )
-    retry_dlq_url: str = _setting("", "dead letters of retries")
-    deferred_dlq_url: str = _setting("", "dead letters of normal priority")
-    background_dlq_url: str = _setting("", "dead letters of low priority")
-    turns_table: str = _setting("", "stored turns", required_by=_ON_REDIS)
-    dead_turns_table: str = _setting("", "triaged dead letters")
+    retry_dlq_url: str = _setting("", "dead letters of retries", required_by=("dlq_triage",))
+    deferred_dlq_url: str = _setting(
+        "", "dead letters of normal priority", required_by=("dlq_triage",)
+    )
+    background_dlq_url: str = _setting(
+        "", "dead letters of low priority", required_by=("dlq_triage",)
+    )
+    turns_table: str = _setting("", "stored turns", required_by=(*_ON_REDIS, *_ON_DEAD_TURNS))
+    dead_turns_table: str = _setting("", "triaged dead letters", required_by=_ON_DEAD_TURNS)
     knowledge_bucket: str = _setting(
         "", "documents and index", required_by=(*_WORKERS, "knowledge_refresh")
     )
@@ -126,10 +142,10 @@ class PushSettings:
     """The Management API, and the credential that also signs `POST /turns`."""
 
     push_access_key_id: str = _setting(
-        "", "signs pushes and intake requests", required_by=_ON_REDIS
+        "", "signs pushes and intake requests", required_by=(*_ON_REDIS, "dlq_triage")
     )
     push_secret_access_key: str = _setting(
-        "", "secret of that key", required_by=_ON_REDIS, secret=True
+        "", "secret of that key", required_by=(*_ON_REDIS, "dlq_triage"), secret=True
     )
     push_region: str = _setting("us-east-1", "region in the signature")
     push_timeout_ms: int = _setting(2_000, "deadline of one push request")

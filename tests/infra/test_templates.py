@@ -114,18 +114,21 @@ def test_a_parameter_named_like_a_setting_has_its_default(name):
             assert (parameter, str(shape["Default"])) == (parameter, expected)
 
 
-@pytest.mark.parametrize("function", ["BurstWorker", "KnowledgeRefresh"])
+@pytest.mark.parametrize("function", ["BurstWorker", "KnowledgeRefresh", "DlqTriage"])
 def test_every_function_variable_is_a_setting(function):
     known = {variable_name(setting) for setting in settings_by_name().values()}
     body = template("functions")["Resources"][function]["Properties"]
     assert set(body["Environment"]["Variables"]) <= known
 
 
-def test_the_worker_gets_every_setting_that_it_requires():
-    body = template("functions")["Resources"]["BurstWorker"]["Properties"]
+@pytest.mark.parametrize(
+    ("function", "role"), [("BurstWorker", "burst_worker"), ("DlqTriage", "dlq_triage")]
+)
+def test_a_function_gets_every_setting_that_it_requires(function, role):
+    body = template("functions")["Resources"][function]["Properties"]
     given = set(body["Environment"]["Variables"])
     for setting in settings_by_name().values():
-        if "burst_worker" in setting.metadata["required_by"]:
+        if role in setting.metadata["required_by"]:
             assert variable_name(setting) in given
 
 
@@ -207,6 +210,36 @@ def test_triggers_report_single_failures_and_call_the_alias(queue):
     trigger = template("functions")["Resources"][f"{queue}Trigger"]["Properties"]
     assert trigger["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert trigger["FunctionName"] == {"Ref": "BurstWorkerLive"}
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_every_dead_letter_queue_triggers_triage_which_reports_single_failures(queue):
+    trigger = template("functions")["Resources"][f"{queue}DlqTrigger"]["Properties"]
+    assert trigger["FunctionName"] == {"Ref": "DlqTriage"}
+    assert trigger["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    source = trigger["EventSourceArn"]["Fn::ImportValue"]["Fn::Sub"]
+    assert source.endswith(f"-{queue}DlqArn")
+
+
+@pytest.mark.parametrize("queue", QUEUES)
+def test_no_dead_letter_is_ever_moved_on(queue):
+    dead = resources("queues", "AWS::SQS::Queue")[f"{queue}Dlq"]["Properties"]
+    assert "RedrivePolicy" not in dead
+    assert dead["VisibilityTimeout"] == {"Ref": "DlqVisibilityS"}
+
+
+@pytest.mark.parametrize("environment", PARAMETER_FILES)
+def test_the_visibility_of_dead_letters_is_six_timeouts_of_triage(environment):
+    timeout_s = default("functions", "DlqTriageTimeoutS", environment)
+    assert default("queues", "DlqVisibilityS", environment) >= 6 * timeout_s
+
+
+@pytest.mark.parametrize("name", ["NewFingerprint", "GrowingFingerprint"])
+def test_a_fingerprint_alarm_watches_the_metric_that_triage_publishes(name):
+    alarm = template("functions")["Resources"][f"{name}Seen"]["Properties"]
+    assert alarm["MetricName"] == name
+    assert f'count("{name}")' in (ROOT / "functions/dlq_triage/triage.py").read_text()
+    assert alarm["Dimensions"] == [{"Name": "Role", "Value": "dlq_triage"}]
 
 
 def test_the_alias_names_a_snapstart_version():
