@@ -431,7 +431,10 @@ class TestNeverClaimed:
                 now_ms=world.clock.now_ms(),
             )
             assert isinstance(claimed, Claimed)
-            await seconds(world, 1)
+            for _ in range(7):
+                await seconds(world, 1)
+                await world.ledger.renew_many([claimed.ref], world.clock.now_ms())
+            assert world.dispatcher.dispatched == []
             await world.ledger.finish(
                 Append(claimed.ref, 0, (b"started", b"end")),
                 status="completed",
@@ -560,6 +563,18 @@ class TestLedgerAway:
         assert world.queue.sent == []
         assert shown_text(world.frames()) == "Slow answer"
         assert len(ends(world)) == 1
+
+    async def test_after_an_outage_however_short_nothing_is_done_for_a_full_lease(self) -> None:
+        world = SweepWorld()
+        async with world.sweeping():
+            world.ledger.unavailable = True
+            await seconds(world, 1)
+            world.ledger.unavailable = False
+            world.ledger.calls.clear()
+            await seconds(world, 2.9)
+            assert set(world.ledger.calls) == {"ask"}
+            await seconds(world, 2)
+            assert "due" in world.ledger.calls
 
     async def test_a_worker_that_died_meanwhile_is_taken_over_after_a_full_lease(self) -> None:
         world = SweepWorld(HALF, WHOLE)
