@@ -28,6 +28,7 @@ def case_ids(case: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_ids)
+@pytest.mark.case("B-08")
 def test_python_reducer_passes_the_case(case: dict[str, Any]) -> None:
     state = Conversation()
     results = []
@@ -41,6 +42,7 @@ def test_python_reducer_passes_the_case(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=case_ids)
+@pytest.mark.case("B-08")
 def test_javascript_reducer_passes_the_case(case: dict[str, Any]) -> None:
     require_node()
     ran = javascript_results()[case["name"]]

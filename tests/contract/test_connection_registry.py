@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
 from shared.adapters.redis_connection_registry import RedisConnectionRegistry
 from shared.contracts.identifiers import ConnectionId, OwnerId, SessionId, SessionRef
@@ -32,6 +33,7 @@ async def test_unregistered_connection_is_gone(world: LedgerWorld) -> None:
     assert await world.registry.lookup(ANN.connection_id) is None
 
 
+@pytest.mark.case("B-17")
 async def test_unregister_by_a_former_owner_leaves_the_entry(world: LedgerWorld) -> None:
     former = msgspec.structs.replace(ANN, owner=OwnerId("gateway-0"))
     await world.registry.register(SESSION, former)
@@ -40,6 +42,7 @@ async def test_unregister_by_a_former_owner_leaves_the_entry(world: LedgerWorld)
     assert await world.registry.lookup(ANN.connection_id) == ANN
 
 
+@pytest.mark.case("B-17")
 async def test_connections_of_a_dead_owner_are_gone_at_once(world: LedgerWorld) -> None:
     others = follower("bob", "gateway-2")
     await world.registry.register(SESSION, others)
@@ -53,6 +56,7 @@ async def test_connections_of_a_dead_owner_are_gone_at_once(world: LedgerWorld) 
     assert await world.registry.lookup(others.connection_id) == others
 
 
+@pytest.mark.case("B-17")
 async def test_renewal_revives_the_connections_of_a_stalled_owner(world: LedgerWorld) -> None:
     await world.registry.register(SESSION, ANN)
     await world.kill(ANN.owner)
@@ -60,6 +64,7 @@ async def test_renewal_revives_the_connections_of_a_stalled_owner(world: LedgerW
     assert await world.registry.lookup(ANN.connection_id) == ANN
 
 
+@pytest.mark.case("B-17")
 async def test_lease_of_an_owner_lapses_by_itself_in_valkey(valkey_world: ValkeyWorld) -> None:
     registry = RedisConnectionRegistry(valkey_world.client, owner_lease_ms=60)
     await registry.register(SESSION, ANN)
@@ -68,6 +73,7 @@ async def test_lease_of_an_owner_lapses_by_itself_in_valkey(valkey_world: Valkey
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.case("B-26")
 async def test_registering_and_renewing_take_one_round_trip(valkey_world: ValkeyWorld) -> None:
     client = valkey_world.client
     # The first use of a script after a flush of the server costs one more.

@@ -259,6 +259,7 @@ class TestReserve:
         assert (recovery.dispatches, recovery.first_dispatched_at_ms) == (1, world.now_ms)
         assert recovery.reserved_until_ms == world.now_ms + RESERVATION_MS
 
+    @pytest.mark.case("B-21")
     async def test_the_same_call_again_is_recognised(
         self, world: LedgerWorld, due: DueTurns
     ) -> None:

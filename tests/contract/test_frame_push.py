@@ -184,6 +184,7 @@ async def test_push_answers_each_connection_for_itself(rig: Rig, status: PushSta
     assert list(statuses) == [SENT, status, SENT]
 
 
+@pytest.mark.case("B-40")
 async def test_push_of_one_frame_answers_its_status(rig: Rig) -> None:
     rig.set_status("bad", GONE)
 
@@ -207,6 +208,7 @@ async def pushing(
         await http.close()
 
 
+@pytest.mark.case("B-09")
 async def test_several_frames_travel_in_one_request_and_one_frame_as_aws_sends_it() -> None:
     async with pushing(ManagementApi()) as (push, server):
         await push.push(server.url, [frame("c1"), frame("c2")])
@@ -238,6 +240,7 @@ async def test_a_batch_above_the_limit_is_split_in_order() -> None:
     assert [text for _, text in api.texts] == [each.data.decode() for each in frames]
 
 
+@pytest.mark.case("B-10")
 async def test_a_frame_above_the_limit_of_one_post_is_not_sent() -> None:
     async with pushing(ManagementApi()) as (push, server):
         assert list(await push.push(server.url, [frame("c1", "x" * 131_073)])) == [TOO_LARGE]
@@ -246,7 +249,8 @@ async def test_a_frame_above_the_limit_of_one_post_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-async def test_b36_a_refused_signature_is_a_configuration_error(count: int) -> None:
+@pytest.mark.case("B-36")
+async def test_a_refused_signature_is_a_configuration_error(count: int) -> None:
     api = ManagementApi(credential=Credential("AKIDPUSH", "another", "us-east-1"))
     async with pushing(api) as (push, server):
         with pytest.raises(ConfigurationError, match="BURSTCHAT_PUSH_SECRET_ACCESS_KEY"):
@@ -287,6 +291,7 @@ async def test_nobody_listening_is_unavailable(unused_tcp_port: int) -> None:
     await http.close()
 
 
+@pytest.mark.case("B-34")
 async def test_a_kept_connection_that_was_closed_meanwhile_is_replaced() -> None:
     async def answer_once(exchange: Exchange) -> None:
         await exchange.answer(200)
@@ -325,7 +330,8 @@ async def test_requests_in_flight_to_one_endpoint_are_bounded() -> None:
         ("", "scheme"),
     ],
 )
-async def test_b36_a_wrong_endpoint_names_the_setting(endpoint: str, fault: str) -> None:
+@pytest.mark.case("B-36")
+async def test_a_wrong_endpoint_names_the_setting(endpoint: str, fault: str) -> None:
     push = ManagementApiPush(HttpSession(), CREDENTIAL, SystemClock())
 
     with pytest.raises(ConfigurationError, match=f"BURSTCHAT_PRIVATE_ENDPOINT.*{fault}"):

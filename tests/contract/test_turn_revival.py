@@ -72,6 +72,7 @@ async def test_a_producer_of_old_is_fenced_before_the_next_claim_too(world: Ledg
     assert await world.append(old, 3, b"late") == Fenced(1)
 
 
+@pytest.mark.case("B-29")
 async def test_nobody_follows_a_reopened_turn(world: LedgerWorld) -> None:
     request, _ = await ended(world)
     await reopen(world, request)
@@ -146,6 +147,7 @@ async def test_a_reopened_turn_needs_no_reader(world: LedgerWorld) -> None:
     assert isinstance(await world.renew(claim), Held)
 
 
+@pytest.mark.case("B-29")
 async def test_a_second_reopening_changes_nothing(world: LedgerWorld) -> None:
     request, _ = await ended(world)
     await reopen(world, request)
@@ -156,6 +158,7 @@ async def test_a_second_reopening_changes_nothing(world: LedgerWorld) -> None:
 
 
 @pytest.mark.parametrize("status", ["completed", "cancelled", "expired"])
+@pytest.mark.case("B-29")
 async def test_only_a_failed_turn_is_reopened(world: LedgerWorld, status: EndStatus) -> None:
     request, _ = await ended(world, status)
 

@@ -124,13 +124,15 @@ async def test_put_of_a_higher_attempt_replaces_a_lower_one(store: TurnStore) ->
     assert await store.get(later.ref) == later
 
 
-async def test_b21_put_recognises_its_own_earlier_write(store: TurnStore) -> None:
+@pytest.mark.case("B-21")
+async def test_put_recognises_its_own_earlier_write(store: TurnStore) -> None:
     turn = stored()
     await store.put(turn)
 
     assert await store.put(turn) is None
 
 
+@pytest.mark.case("B-20")
 async def test_put_refuses_a_turn_above_the_item_limit(store: TurnStore) -> None:
     turn = stored(assistant_text="x" * 410_000)
 
@@ -139,6 +141,7 @@ async def test_put_refuses_a_turn_above_the_item_limit(store: TurnStore) -> None
     assert await store.get(turn.ref) is None
 
 
+@pytest.mark.case("B-20")
 async def test_put_keeps_a_turn_just_below_the_item_limit(store: TurnStore) -> None:
     turn = stored(assistant_text="x" * 390_000)
 
@@ -200,7 +203,8 @@ async def test_newest_leaves_markers_out_and_still_fills_the_page(store: TurnSto
     assert await store.get(markers[0].ref) == markers[0]
 
 
-async def test_b20_newest_follows_pages_of_a_megabyte(store: TurnStore) -> None:
+@pytest.mark.case("B-20")
+async def test_newest_follows_pages_of_a_megabyte(store: TurnStore) -> None:
     turns = [stored(number, assistant_text="x" * 300_000) for number in range(1, 8)]
     for turn in turns:
         await store.put(turn)

@@ -36,6 +36,7 @@ REFUSALS = [
 ]
 
 
+@pytest.mark.case("B-32")
 async def test_bad_frames_are_named_and_a_running_turn_is_unharmed(stack: Stack) -> None:
     async with chat(stack.chat_url) as client:
         running = await client.send("/sim tokens=60 ttft_ms=10 tokens_per_s=30 id=unharmed")

@@ -144,6 +144,7 @@ def test_the_workers_environment_fits_the_limit_of_4_kib():
 @pytest.mark.parametrize("environment", PARAMETER_FILES)
 class TestEachEnvironment:
     @pytest.mark.parametrize("queue", TRIGGERED)
+    @pytest.mark.case("B-03")
     def test_visibility_is_six_function_timeouts(self, environment, queue):
         timeout_s = default("functions", "BurstWorkerTimeoutS", environment)
         assert default("queues", f"{queue}VisibilityS", environment) >= 6 * timeout_s
@@ -154,6 +155,7 @@ class TestEachEnvironment:
         assert visibility_s >= 2 * QUEUE_RUNNER_EXTENSION_S
 
     @pytest.mark.parametrize("queue", QUEUES)
+    @pytest.mark.case("B-29", "B-40")
     def test_a_failing_message_reaches_the_dead_letter_queue_before_it_expires(
         self, environment, queue
     ):
@@ -163,6 +165,7 @@ class TestEachEnvironment:
         assert retention_s > receives * visibility_s
         assert default("queues", "DlqRetentionS", environment) > retention_s
 
+    @pytest.mark.case("B-03")
     def test_receives_outnumber_attempts(self, environment):
         receives = default("queues", "MaxReceiveCount", environment)
         assert receives > Settings().turn.attempts_per_turn
@@ -175,6 +178,7 @@ class TestEachEnvironment:
         )
         assert reserved == 0 or reserved >= wanted
 
+    @pytest.mark.case("B-03")
     def test_turn_limits_and_timeouts_nest(self, environment):
         stale_ms = default("functions", "StaleAfterMs", environment)
         first_text_ms = default("functions", "FirstTextLimitMs", environment)
@@ -206,6 +210,7 @@ def test_every_queue_has_a_dead_letter_queue_of_its_own_and_the_same_type(queue)
 
 
 @pytest.mark.parametrize("queue", TRIGGERED)
+@pytest.mark.case("B-04")
 def test_triggers_report_single_failures_and_call_the_alias(queue):
     trigger = template("functions")["Resources"][f"{queue}Trigger"]["Properties"]
     assert trigger["FunctionResponseTypes"] == ["ReportBatchItemFailures"]

@@ -152,7 +152,8 @@ def test_a_batch_is_answered_side_by_side_and_every_frame_has_left_when_it_retur
     assert '"raw":"{broken"' in letter["Body"]
 
 
-def test_b03_a_second_delivery_is_acknowledged_without_a_second_answer(world: World):
+@pytest.mark.case("B-03")
+def test_a_second_delivery_is_acknowledged_without_a_second_answer(world: World):
     request = world.accept("/sim tokens=3", session="a", connection="ca")
     assert world.invoke(message(request)) == []
     seen = len(world.frames("ca"))
@@ -162,7 +163,8 @@ def test_b03_a_second_delivery_is_acknowledged_without_a_second_answer(world: Wo
     )
 
 
-def test_b34_sockets_that_died_during_a_freeze_are_replaced_within_the_invocation(world: World):
+@pytest.mark.case("B-34")
+def test_sockets_that_died_during_a_freeze_are_replaced_within_the_invocation(world: World):
     first = world.accept("/sim tokens=3", session="a", connection="ca")
     assert world.invoke(message(first)) == []
     ask(world.server, "CLIENT KILL TYPE normal SKIPME yes")

@@ -62,6 +62,7 @@ async def test_a_repeated_message_joins_its_turn_and_gets_the_replay(world: Gate
     assert len(world.intake.submitted) == 1
 
 
+@pytest.mark.case("B-35")
 async def test_a_resume_replays_what_was_missed_and_then_goes_live(world: GatewayWorld) -> None:
     async with world.client() as client:
         accepted = await client.ask()
@@ -125,6 +126,7 @@ async def test_an_absent_orchestrator_sends_the_turn_to_burst(world: GatewayWorl
         assert state.placed == "burst"
 
 
+@pytest.mark.case("B-30")
 async def test_nobody_who_takes_the_turn_means_rejected_at_once_and_repeatable(
     world: GatewayWorld,
 ) -> None:
@@ -183,7 +185,8 @@ BAD_INPUTS = [
 ]
 
 
-async def test_b32_bad_input_leaves_the_connection_and_a_running_turn_unharmed(
+@pytest.mark.case("B-32")
+async def test_bad_input_leaves_the_connection_and_a_running_turn_unharmed(
     world: GatewayWorld,
 ) -> None:
     async with world.client() as client:
@@ -202,7 +205,8 @@ async def test_b32_bad_input_leaves_the_connection_and_a_running_turn_unharmed(
 
 
 @pytest.mark.parametrize("size", [33_000, 17_000_000])
-async def test_b32_an_oversized_frame_closes_1009_and_the_turn_can_be_resumed(
+@pytest.mark.case("B-32")
+async def test_an_oversized_frame_closes_1009_and_the_turn_can_be_resumed(
     world: GatewayWorld, size: int
 ) -> None:
     async with world.client() as client:
@@ -220,6 +224,7 @@ async def test_b32_an_oversized_frame_closes_1009_and_the_turn_can_be_resumed(
         ]
 
 
+@pytest.mark.case("B-32")
 async def test_repeated_errors_close_4400(world: GatewayWorld) -> None:
     async with world.client() as client:
         for _ in range(20):
@@ -239,7 +244,8 @@ async def test_a_frame_of_32_kib_is_still_read(world: GatewayWorld) -> None:
         assert (await client.frame())["type"] == "pong"
 
 
-async def test_b19_a_slow_reader_is_closed_4409_while_others_are_unaffected() -> None:
+@pytest.mark.case("B-19")
+async def test_a_slow_reader_is_closed_4409_while_others_are_unaffected() -> None:
     async with gateway_world(outbox_stuck_ms=500) as world:
         # A small receive window, and a client library that reads no further than it must.
         slow_connection = websockets.connect(
@@ -283,6 +289,7 @@ async def test_b19_a_slow_reader_is_closed_4409_while_others_are_unaffected() ->
             await fast.until("chat.response.completed")
 
 
+@pytest.mark.case("B-05", "B-17")
 async def test_closing_takes_the_connection_out_of_registry_and_followers(
     world: GatewayWorld,
 ) -> None:
@@ -298,7 +305,8 @@ async def test_closing_takes_the_connection_out_of_registry_and_followers(
     assert await world.registry.lookup(follower.connection_id) is None
 
 
-async def test_b05_an_aborted_client_is_noticed_and_unfollowed(world: GatewayWorld) -> None:
+@pytest.mark.case("B-05")
+async def test_an_aborted_client_is_noticed_and_unfollowed(world: GatewayWorld) -> None:
     async with world.client() as client:
         await client.ask()
         turn = await world.play()
@@ -308,7 +316,8 @@ async def test_b05_an_aborted_client_is_noticed_and_unfollowed(world: GatewayWor
     assert turn.followers == ()
 
 
-async def test_b39_nothing_of_broken_connections_is_kept(world: GatewayWorld) -> None:
+@pytest.mark.case("B-39")
+async def test_nothing_of_broken_connections_is_kept(world: GatewayWorld) -> None:
     for number in range(60):
         async with world.client(f"?session_id=s{number}") as client:
             if number % 2:
@@ -321,7 +330,8 @@ async def test_b39_nothing_of_broken_connections_is_kept(world: GatewayWorld) ->
     assert len(world.registry._entries) == 0
 
 
-async def test_b05_a_client_that_leaves_in_the_handshake_leaves_nothing_behind(
+@pytest.mark.case("B-05")
+async def test_a_client_that_leaves_in_the_handshake_leaves_nothing_behind(
     world: GatewayWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
     register, proceed, called = world.registry.register, asyncio.Event(), asyncio.Event()
@@ -345,6 +355,7 @@ async def test_b05_a_client_that_leaves_in_the_handshake_leaves_nothing_behind(
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
+@pytest.mark.case("B-08", "B-15")
 async def test_a_silent_turn_is_caught_up_from_the_log() -> None:
     async with gateway_world(silent_turn_check_ms=300) as world, world.client() as client:
         await client.ask()
@@ -356,6 +367,7 @@ async def test_a_silent_turn_is_caught_up_from_the_log() -> None:
         assert [frame["seq"] for frame in frames] == [0, 1, 2]
 
 
+@pytest.mark.case("B-17")
 async def test_a_lost_turn_ends_failed() -> None:
     limits = {"silent_turn_check_ms": 200, "lost_turn_after_ms": 400}
     async with gateway_world(**limits) as world, world.client() as client:
@@ -366,7 +378,8 @@ async def test_a_lost_turn_ends_failed() -> None:
         assert (failed["attempt"], failed["seq"]) == (0, 0)
 
 
-async def test_b25_an_idle_socket_closes_4408_in_spite_of_pings() -> None:
+@pytest.mark.case("B-25")
+async def test_an_idle_socket_closes_4408_in_spite_of_pings() -> None:
     async with gateway_world(idle_close_ms=700) as world, world.client() as client:
         for _ in range(4):
             await client.send("ping")
@@ -374,7 +387,8 @@ async def test_b25_an_idle_socket_closes_4408_in_spite_of_pings() -> None:
         assert await client.closed() == 4408
 
 
-async def test_b35_an_aged_connection_is_asked_to_renew_but_not_in_mid_answer() -> None:
+@pytest.mark.case("B-35")
+async def test_an_aged_connection_is_asked_to_renew_but_not_in_mid_answer() -> None:
     async with gateway_world(max_age_ms=500) as world, world.client() as client:
         await client.ask()
         turn = await world.play()
@@ -389,7 +403,8 @@ async def test_b35_an_aged_connection_is_asked_to_renew_but_not_in_mid_answer() 
         assert (goaway["type"], goaway["reason"]) == ("session.goaway", "max_age")
 
 
-async def test_b07_a_drain_lets_turns_end_and_then_closes_1001() -> None:
+@pytest.mark.case("B-07")
+async def test_a_drain_lets_turns_end_and_then_closes_1001() -> None:
     async with gateway_world(gateway_drain_ms=800) as world, world.client() as client:
         await client.ask()
         turn = await world.play()
@@ -413,7 +428,8 @@ async def test_b07_a_drain_lets_turns_end_and_then_closes_1001() -> None:
         await asyncio.wait_for(world.running, 5)
 
 
-async def test_b07_a_drain_ends_in_time_with_a_turn_that_does_not() -> None:
+@pytest.mark.case("B-07")
+async def test_a_drain_ends_in_time_with_a_turn_that_does_not() -> None:
     async with gateway_world(gateway_drain_ms=300) as world, world.client() as client:
         await client.ask()
         await world.play()

@@ -106,7 +106,8 @@ async def test_a_session_id_that_is_none_is_refused_and_an_absent_one_is_made(
         assert len(client.ready["session_id"]) == 20
 
 
-async def test_b26_an_address_that_connects_too_fast_is_told_when_to_come_back() -> None:
+@pytest.mark.case("B-26")
+async def test_an_address_that_connects_too_fast_is_told_when_to_come_back() -> None:
     async with gateway_world(address_handshakes_per_s=2, trusted_proxies=1) as world:
         headers = {"X-Forwarded-For": "1.1.1.1, 9.9.9.9"}
         for _ in range(2):
@@ -120,6 +121,7 @@ async def test_b26_an_address_that_connects_too_fast_is_told_when_to_come_back()
             pass
 
 
+@pytest.mark.case("B-14", "B-16")
 async def test_a_registry_that_is_away_refuses_handshakes_with_503(world: GatewayWorld) -> None:
     world.registry.unavailable = True
     response = await refusal(world)
@@ -224,7 +226,7 @@ async def test_a_stored_turn_outlives_the_ledger_and_is_history(world: GatewayWo
         assert (await client.frame())["type"] == "chat.response.completed"
 
 
-async def test_b10_other_users_turns_do_not_exist(world: GatewayWorld) -> None:
+async def test_other_users_turns_do_not_exist(world: GatewayWorld) -> None:
     async with world.client() as client:
         turn_id = (await client.ask())["turn_id"]
     mallory = {"Authorization": f"Bearer {token(world, 'mallory')}"}
@@ -270,6 +272,7 @@ async def test_faults_have_a_code_and_words(
     assert (got, json.loads(body)["code"]) == (status, code)
 
 
+@pytest.mark.case("B-30")
 async def test_a_body_above_the_limit_is_413(world: GatewayWorld) -> None:
     status, _, body = await call(world, "POST", "/v1/tokens", data=b"x" * 65_537)
     assert (status, json.loads(body)["code"]) == (413, "message_too_large")

@@ -80,7 +80,8 @@ async def test_posts_for_one_connection_keep_their_order(world: GatewayWorld) ->
 
 
 @pytest.mark.parametrize("connection_id", ["unknown", "L0SM9cOFvHcCIhw=", "a/b", "ä ö"])
-async def test_b08_an_unknown_connection_is_gone(world: GatewayWorld, connection_id: str) -> None:
+@pytest.mark.case("B-08")
+async def test_an_unknown_connection_is_gone(world: GatewayWorld, connection_id: str) -> None:
     boto = management_client(world)
     wanted = {"ConnectionId": connection_id}
     assert await error_of(boto.post_to_connection, Data=b"x", **wanted) == ("GoneException", 410)
@@ -100,7 +101,8 @@ async def test_a_closed_connection_is_gone(world: GatewayWorld) -> None:
     assert code == "GoneException"
 
 
-async def test_b36_a_wrong_signature_is_forbidden_and_removes_nothing(world: GatewayWorld) -> None:
+@pytest.mark.case("B-36")
+async def test_a_wrong_signature_is_forbidden_and_removes_nothing(world: GatewayWorld) -> None:
     stranger = management_client(world, secret="wrong")
     async with world.client() as client:
         wanted = {"ConnectionId": client.ready["connection_id"]}
@@ -120,13 +122,13 @@ async def test_b36_a_wrong_signature_is_forbidden_and_removes_nothing(world: Gat
 
 
 @pytest.mark.parametrize("path", ["/", "/prod/prod/@connections/x", "/elsewhere", "/@connections"])
-async def test_b36_a_wrong_address_is_not_found_or_not_allowed(
-    world: GatewayWorld, path: str
-) -> None:
+@pytest.mark.case("B-36")
+async def test_a_wrong_address_is_not_found_or_not_allowed(world: GatewayWorld, path: str) -> None:
     status, _ = await signed(world, "GET", path)
     assert status == (405 if path == "/@connections" else 404)
 
 
+@pytest.mark.case("B-10")
 async def test_a_message_above_the_limit_is_too_large(world: GatewayWorld) -> None:
     boto = management_client(world)
     async with world.client() as client:
@@ -154,7 +156,8 @@ async def test_a_body_that_is_no_text_is_a_bad_request(world: GatewayWorld, data
         assert (code, status) == ("BadRequestException", 400)
 
 
-async def test_b19_an_outbox_that_is_half_full_is_limited(world: GatewayWorld) -> None:
+@pytest.mark.case("B-19")
+async def test_an_outbox_that_is_half_full_is_limited(world: GatewayWorld) -> None:
     boto = management_client(world)
     async with world.client() as client:
         wanted = {"ConnectionId": client.ready["connection_id"]}

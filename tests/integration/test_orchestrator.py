@@ -177,7 +177,8 @@ async def test_a_turn_without_a_slot_is_on_the_burst_queue(stack: RealStack):
     assert '"reason":"no_slots"' in message["Body"]
 
 
-async def test_b07_a_signal_lets_running_turns_end_and_refuses_new_ones(stack: RealStack):
+@pytest.mark.case("B-07")
+async def test_a_signal_lets_running_turns_end_and_refuses_new_ones(stack: RealStack):
     async with running_orchestrator(stack) as running:
         await running.send("/sim tokens=40 tokens_per_s=40", session="s5", connection="c5")
         running.signals.receive()
@@ -201,7 +202,8 @@ def start_process(stack: RealStack, **environ: str) -> subprocess.Popen[str]:
     )
 
 
-async def test_b07_the_process_stops_in_order_on_sigterm(stack: RealStack):
+@pytest.mark.case("B-07")
+async def test_the_process_stops_in_order_on_sigterm(stack: RealStack):
     process = start_process(stack, BURSTCHAT_INTAKE_PORT=str(free_port()))
 
     def until_stopped() -> tuple[list[str], str]:

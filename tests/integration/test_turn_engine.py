@@ -167,7 +167,8 @@ async def test_many_turns_at_once_each_arrive_whole_and_in_order(worker: Worker)
         assert worker.store.items[request.ref].assistant_text == shown_text(frames)
 
 
-async def test_b06_stop_closes_the_providers_stream_within_two_seconds(worker: Worker) -> None:
+@pytest.mark.case("B-06")
+async def test_stop_closes_the_providers_stream_within_two_seconds(worker: Worker) -> None:
     request = await worker.accept(
         "/sim tokens=500 ttft_ms=0 tokens_per_s=50 id=stop-me", "stop", follower("stop")
     )
@@ -197,7 +198,8 @@ async def test_b06_stop_closes_the_providers_stream_within_two_seconds(worker: W
         ("empty", "model_rejected", False),
     ],
 )
-async def test_b01_b02_a_fault_of_the_provider_ends_the_turn_once(
+@pytest.mark.case("B-01", "B-02")
+async def test_a_fault_of_the_provider_ends_the_turn_once(
     worker: Worker, fault: str, code: str, partial: bool | None
 ) -> None:
     name = fault.partition(":")[0]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +8,7 @@ from clients.backoff import LONGEST_DELAY_MS, full_jitter_ms
 
 
 @given(st.integers(0, 10_000), st.floats(0, 1, exclude_max=True))
+@pytest.mark.case("B-26")
 def test_delay_stays_between_nothing_and_the_longest(failures: int, chance: float) -> None:
     assert 0 <= full_jitter_ms(failures, chance) <= LONGEST_DELAY_MS
 

@@ -83,6 +83,7 @@ async def test_connection_speaks_the_subprotocol_and_signs_in(server: FakeChatSe
     assert headers["Sec-WebSocket-Protocol"] == "burstchat.v1"
 
 
+@pytest.mark.case("B-08")
 async def test_connection_resumes_a_turn_after_a_cut(server: FakeChatServer) -> None:
     async with running(server.url) as client:
         client.connection.send(M1, "/drop")
@@ -134,6 +135,7 @@ async def test_connection_asks_for_history(server: FakeChatServer) -> None:
         assert client.turn().text == answered.text
 
 
+@pytest.mark.case("B-26", "B-35")
 async def test_connection_honours_the_time_to_reconnect(server: FakeChatServer) -> None:
     async with running(server.url) as client:
         await client.online()

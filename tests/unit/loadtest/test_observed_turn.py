@@ -53,10 +53,12 @@ def test_whole_turn_has_no_faults_and_its_times() -> None:
         ([0, 1, 2, 3, 4, 4], "frame after the end"),
     ],
 )
+@pytest.mark.case("B-40")
 def test_each_fault_is_named(order: list[int], fault: str) -> None:
     assert fault in observe(order).faults
 
 
+@pytest.mark.case("B-40")
 def test_missing_end_is_a_lost_turn() -> None:
     turn = observe([0, 1, 2, 3])
     assert (turn.ended, turn.outcome) == (False, "lost")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clients.reducer import Turn
 from loadtest.observed_turn import ObservedTurn
 from loadtest.shape import Burst
@@ -28,6 +30,7 @@ def test_summary_counts_by_path_and_says_whole() -> None:
     )
 
 
+@pytest.mark.case("B-40")
 def test_fault_and_lost_turns_are_counted() -> None:
     lost = ObservedTurn(message_id="m", sent_at_ms=0)
     turns = [ended("inline", 1, "frame repeated", "frame repeated"), lost]

@@ -48,7 +48,8 @@ def start(parts, drain, *, signals, limit_s=5.0):
     )
 
 
-async def test_b07_parts_keep_running_during_the_drain_and_stop_in_reverse(parts, journal):
+@pytest.mark.case("B-07")
+async def test_parts_keep_running_during_the_drain_and_stop_in_reverse(parts, journal):
     signals = StopSignals()
 
     async def drain() -> None:
@@ -71,7 +72,8 @@ async def test_b07_parts_keep_running_during_the_drain_and_stop_in_reverse(parts
     ]
 
 
-async def test_b07_a_second_signal_cuts_the_drain(parts, journal):
+@pytest.mark.case("B-07")
+async def test_a_second_signal_cuts_the_drain(parts, journal):
     signals = StopSignals()
 
     begun = asyncio.Event()
@@ -90,7 +92,8 @@ async def test_b07_a_second_signal_cuts_the_drain(parts, journal):
     assert journal[-2:] == ["server stopped", "monitor stopped"]
 
 
-async def test_b07_the_drain_ends_at_its_limit(parts, journal):
+@pytest.mark.case("B-07")
+async def test_the_drain_ends_at_its_limit(parts, journal):
     signals = StopSignals()
     signals.receive()
     await start(parts, asyncio.Event().wait, signals=signals, limit_s=0.01)

@@ -70,24 +70,26 @@ async def test_turns_of_a_batch_run_side_by_side(outlet, event):
 
 
 @pytest.mark.parametrize("outcome", ["refused", "superseded"])
-async def test_b03_a_refused_claim_is_acknowledged(outlet, event, outcome):
+@pytest.mark.case("B-03")
+async def test_a_refused_claim_is_acknowledged(outlet, event, outcome):
     assert await returned(Pipeline(s2=TurnResult(outcome=outcome)), outlet, event()) == []
 
 
-async def test_b04_only_the_turn_that_could_not_be_settled_comes_back(outlet, event):
+@pytest.mark.case("B-04")
+async def test_only_the_turn_that_could_not_be_settled_comes_back(outlet, event):
     pipeline = Pipeline(s2=TurnResult(outcome="not_settled"))
     assert await returned(pipeline, outlet, event()) == ["2e1424d4-f796-459a-8184-9c92662be6da"]
 
 
+@pytest.mark.case("B-27")
 async def test_a_bug_in_one_turn_harms_no_neighbour(outlet, event):
     assert await returned(Pipeline(s1=KeyError("x")), outlet, event()) == [
         "059f36b4-87a3-44ab-83d2-661975830a7d"
     ]
 
 
-async def test_b28_a_batch_in_which_everything_failed_is_answered_the_same_cold_and_warm(
-    outlet, event
-):
+@pytest.mark.case("B-28")
+async def test_a_batch_in_which_everything_failed_is_answered_the_same_cold_and_warm(outlet, event):
     lone = event()
     del lone["Records"][1:]
     pipeline = Pipeline(s1=TurnResult(outcome="not_settled"))
@@ -135,6 +137,7 @@ async def test_a_turn_that_outlasts_the_function_is_handed_over_before_the_platf
     assert [(queue, delay_s) for queue, _, delay_s in outlet.turns] == [("retry", 0)] * 3
 
 
+@pytest.mark.case("B-29")
 async def test_a_malformed_body_becomes_a_dead_letter_with_the_raw_body(outlet, event):
     assert await returned(Pipeline(), outlet, event("sqs_malformed")) == []
     ((queue, letter),) = outlet.letters
@@ -167,7 +170,8 @@ async def test_whatever_a_body_holds_it_is_kept_and_acknowledged(outlet, event, 
     assert len(outlet.letters) == 1
 
 
-async def test_b37_log_lines_carry_the_ids_of_their_own_turn_and_no_text(outlet, event):
+@pytest.mark.case("B-37")
+async def test_log_lines_carry_the_ids_of_their_own_turn_and_no_text(outlet, event):
     stream = io.StringIO()
     loggers = logging.getLogger(), logging.getLogger("burstchat")
     before = loggers[0].handlers[:], loggers[0].level, loggers[1].level

@@ -30,12 +30,14 @@ def test_a_repeated_record_is_one_message(event):
 
 
 @pytest.mark.parametrize("nothing", [{}, {"Records": []}, {"Records": None}])
-def test_b04_an_event_without_records_is_an_empty_batch(nothing):
+@pytest.mark.case("B-04")
+def test_an_event_without_records_is_an_empty_batch(nothing):
     assert read_messages(nothing, "burstchat-retry") == ()
 
 
 @pytest.mark.parametrize("damage", [{"messageId": ""}, {"messageId": None, "body": None}])
-def test_b04_records_without_an_id_are_read_all_the_same(event, damage):
+@pytest.mark.case("B-04")
+def test_records_without_an_id_are_read_all_the_same(event, damage):
     damaged = event()
     damaged["Records"][0] |= damage
     damaged["Records"][1] |= damage
@@ -43,13 +45,15 @@ def test_b04_records_without_an_id_are_read_all_the_same(event, damage):
     assert len(read_messages(damaged, "burstchat-retry")) == 3
 
 
-def test_b04_the_answer_has_exactly_the_keys_that_the_trigger_reads():
+@pytest.mark.case("B-04")
+def test_the_answer_has_exactly_the_keys_that_the_trigger_reads():
     assert batch_answer([QueueMessage("id-1", "{}", "burst")]) == {
         "batchItemFailures": [{"itemIdentifier": "id-1"}]
     }
     assert batch_answer([]) == {"batchItemFailures": []}
 
 
-def test_b04_an_empty_id_is_never_answered():
+@pytest.mark.case("B-04")
+def test_an_empty_id_is_never_answered():
     with pytest.raises(UnnamedMessage):
         batch_answer([QueueMessage("id-1", "{}", "burst"), QueueMessage("", "{}", "burst")])

@@ -108,7 +108,8 @@ def test_an_invocation_that_raised_leaves_the_environment_usable(rig):
     assert len(rig.opened) == 1
 
 
-def test_b37_background_tasks_carry_no_ids_of_the_invocation_that_began_them(rig):
+@pytest.mark.case("B-37")
+def test_background_tasks_carry_no_ids_of_the_invocation_that_began_them(rig):
     stream = io.StringIO()
     loggers = logging.getLogger(), logging.getLogger("burstchat")
     before = loggers[0].handlers[:], loggers[0].level, loggers[1].level

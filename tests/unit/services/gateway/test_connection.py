@@ -154,6 +154,7 @@ async def test_half_full_refuses_pushes_without_harming_what_waits() -> None:
     assert world.connection.deliver(delta(99)) == PushStatus.SENT
 
 
+@pytest.mark.case("B-19")
 async def test_a_full_outbox_ends_the_connection_resumable() -> None:
     world = World(limit_bytes=300)
     world.socket.is_reading = False

@@ -75,6 +75,7 @@ def test_a_frame_is_decoded_and_unknown_fields_are_ignored(text: str, frame: obj
         '{"type":"chat.send","message_id":"m1","text":"raw \n newline"}',
     ],
 )
+@pytest.mark.case("B-32")
 def test_what_is_no_json_is_invalid_json_as_a_whole(text: str) -> None:
     code, message_id, turn_id = error_of(text)
     assert code == "invalid_json"
@@ -88,6 +89,7 @@ def test_what_is_no_object_with_a_type_is_an_invalid_frame(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["chat.accepted", "no.such", "", "CHAT.SEND"])
+@pytest.mark.case("B-32")
 def test_a_type_that_no_client_sends_is_unknown(kind: str) -> None:
     assert error_of(json.dumps({"type": kind}))[0] == "unknown_type"
 
@@ -121,6 +123,7 @@ def test_a_type_that_no_client_sends_is_unknown(kind: str) -> None:
         json.dumps({"type": "ping", "nonce": "n" * 1_024}),
     ],
 )
+@pytest.mark.case("B-32")
 def test_wrong_fields_are_an_invalid_frame(text: str) -> None:
     assert error_of(text)[0] == "invalid_frame"
 
@@ -143,6 +146,7 @@ def test_an_error_names_only_what_could_be_an_id() -> None:
         ("é" * 8_193, "message_too_large"),
     ],
 )
+@pytest.mark.case("B-12", "B-30")
 def test_text_that_cannot_become_a_turn_is_rejected_by_message_id(text: str, code: str) -> None:
     rejected = decode(send(text=text))
     assert isinstance(rejected, ChatRejected)

@@ -33,6 +33,7 @@ def test_half_full_has_no_room_and_above_the_limit_is_full() -> None:
     assert outbox.size_bytes == 1
 
 
+@pytest.mark.case("B-19")
 def test_a_reader_that_takes_nothing_is_stuck_after_the_limit() -> None:
     outbox = Outbox(limit_bytes=100, stuck_ms=10)
     outbox.observe(0, now_ms=1_000)

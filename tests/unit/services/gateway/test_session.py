@@ -482,6 +482,7 @@ def checked(session: Session, *frames: bytes, at_ms: int = T0 + 3_000, **changes
     return list(session.answered(replayed(frames, purpose="check", **changes), at_ms))
 
 
+@pytest.mark.case("B-08", "B-15")
 def test_a_silent_turn_that_is_ahead_is_caught_up_without_words() -> None:
     session = new_session()
     accept(session)
@@ -620,6 +621,7 @@ def test_a_resumed_turn_that_waits_in_burst_says_so() -> None:
 # the end of a connection -------------------------------------------------------------------------
 
 
+@pytest.mark.case("B-25")
 def test_a_connection_without_user_activity_closes_4408_whatever_it_pings() -> None:
     session = new_session()
     session.receive_text('{"type":"chat.history"}', T0 + 1_000)
@@ -631,6 +633,7 @@ def test_a_connection_without_user_activity_closes_4408_whatever_it_pings() -> N
     assert session.tick(T0 + 301_000, 0) == [Close(4408, "idle")]
 
 
+@pytest.mark.case("B-35")
 def test_neither_idleness_nor_age_closes_in_mid_answer() -> None:
     session = new_session()
     accept(session)
@@ -638,6 +641,7 @@ def test_neither_idleness_nor_age_closes_in_mid_answer() -> None:
     assert session.tick(T0 + 7_000_000, 0) == []
 
 
+@pytest.mark.case("B-35")
 def test_an_aged_connection_is_asked_to_renew_and_closed_after_a_grace() -> None:
     session = new_session()
     aged_ms = T0 + 6_600_000
@@ -688,6 +692,7 @@ def test_the_service_may_close_a_connection() -> None:
     assert new_session().replace() == [Close(4000, "closed by the service")]
 
 
+@pytest.mark.case("B-19")
 def test_a_slow_reader_is_told_to_resume_and_closed_4409() -> None:
     goaway, close = new_session().too_slow()
     assert written([goaway])[0]["reason"] == "slow"

@@ -1,5 +1,7 @@
 import asyncio
 
+import pytest
+
 from shared.policy.admission import SlotCount
 from tests.fakes.clock import settle
 
@@ -27,7 +29,8 @@ async def test_a_turn_that_raises_gives_its_slot_back_and_harms_no_other(orchest
     assert len(orchestrator.durations_ms) == 2
 
 
-async def test_b07_drain_waits_for_turns_started_meanwhile_too(orchestrator, make_turn):
+@pytest.mark.case("B-07")
+async def test_drain_waits_for_turns_started_meanwhile_too(orchestrator, make_turn):
     orchestrator.runner.start(make_turn(1))
     draining = asyncio.create_task(orchestrator.runner.drain())
     await settle()
@@ -39,7 +42,8 @@ async def test_b07_drain_waits_for_turns_started_meanwhile_too(orchestrator, mak
     assert orchestrator.runner.count.running == 0
 
 
-async def test_b07_close_cancels_what_still_runs_and_waits_for_it(orchestrator, make_turn):
+@pytest.mark.case("B-07")
+async def test_close_cancels_what_still_runs_and_waits_for_it(orchestrator, make_turn):
     orchestrator.runner.start(make_turn(1))
     await settle()
     await orchestrator.runner.close()

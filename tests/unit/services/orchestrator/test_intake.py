@@ -132,7 +132,8 @@ async def test_the_gateway_is_told_when_burst_did_not_take_the_turn(app, orchest
     assert [status for status, _ in answers] == [200, 200, 503]
 
 
-async def test_b07_a_draining_task_refuses_turns_and_is_not_ready(app, orchestrator, make_turn):
+@pytest.mark.case("B-07")
+async def test_a_draining_task_refuses_turns_and_is_not_ready(app, orchestrator, make_turn):
     assert (await call(app, "GET", "/readyz"))[0] == 200
     orchestrator.placement.close()
     assert (await post(app, orchestrator, encode_turn(make_turn(1))))[0] == 503
@@ -143,6 +144,7 @@ async def test_b07_a_draining_task_refuses_turns_and_is_not_ready(app, orchestra
     assert (await call(app, "GET", "/healthz"))[0] == 200
 
 
+@pytest.mark.case("B-16")
 async def test_readiness_names_a_dependency_that_is_away_for_long(app, orchestrator):
     orchestrator.board.available = False
     await orchestrator.watch.refresh()

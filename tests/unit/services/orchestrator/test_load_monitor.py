@@ -48,7 +48,8 @@ async def test_a_sample_is_published_each_period(rig: Rig):
     assert rig.monitor.strain == "none"
 
 
-async def test_b18_a_late_loop_strains_the_task(rig: Rig):
+@pytest.mark.case("B-18")
+async def test_a_late_loop_strains_the_task(rig: Rig):
     running = asyncio.create_task(rig.monitor.run())
     await asyncio.sleep(0)
     for _ in range(5):

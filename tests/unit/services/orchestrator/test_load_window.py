@@ -1,3 +1,5 @@
+import pytest
+
 from services.orchestrator.load_window import LagWindow, MeanTurn
 
 
@@ -16,7 +18,8 @@ def test_one_late_probe_among_twenty_is_no_lag():
     assert window.close() == 1.0
 
 
-def test_b18_a_blocked_loop_shows_although_it_probes_rarely():
+@pytest.mark.case("B-18")
+def test_a_blocked_loop_shows_although_it_probes_rarely():
     window = LagWindow()
     window.add(480)
     window.add(460)

@@ -18,7 +18,8 @@ async def test_a_free_slot_runs_the_turn_inline(orchestrator, make_turn):
     assert orchestrator.queue.sent == []
 
 
-async def test_b31_a_turn_without_a_slot_goes_to_burst_and_is_marked(orchestrator, make_turn):
+@pytest.mark.case("B-31")
+async def test_a_turn_without_a_slot_goes_to_burst_and_is_marked(orchestrator, make_turn):
     request = make_turn(1)
     assert isinstance(await orchestrator.sessions.accept(request, None), AcceptedAsHead)
     await fill(orchestrator, make_turn)
@@ -88,14 +89,16 @@ async def test_one_tenant_leaves_half_of_the_slots_while_another_waits(orchestra
     assert [first.path, second.reason, other.path] == ["inline", "tenant_share", "inline"]
 
 
-async def test_b07_a_draining_task_gives_out_no_slot(orchestrator, make_turn):
+@pytest.mark.case("B-07")
+async def test_a_draining_task_gives_out_no_slot(orchestrator, make_turn):
     orchestrator.placement.close()
     decision = await orchestrator.placement.submit(make_turn(1))
     assert (decision.path, decision.reason) == ("burst", "draining")
     assert orchestrator.ran == []
 
 
-async def test_b07_a_draining_task_leaves_takeovers_to_others(orchestrator, make_turn):
+@pytest.mark.case("B-07")
+async def test_a_draining_task_leaves_takeovers_to_others(orchestrator, make_turn):
     orchestrator.placement.close()
     decision = await orchestrator.placement.submit(make_turn(1, attempt_hint=1))
     assert (decision.path, decision.reason) == (None, "draining")

@@ -37,7 +37,8 @@ REQUEST = httpx2.Request("POST", "http://model/v1/messages")
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else type(value).__name__,
 )
-def test_b02_every_broken_exchange_has_a_name(error: Exception, expected: type[ChatError]) -> None:
+@pytest.mark.case("B-02")
+def test_every_broken_exchange_has_a_name(error: Exception, expected: type[ChatError]) -> None:
     assert type(classify(error, 0)) is expected
 
 

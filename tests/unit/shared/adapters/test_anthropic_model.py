@@ -234,6 +234,7 @@ STATUS_CASES = [
 
 
 @pytest.mark.parametrize(("status", "type_", "expected"), STATUS_CASES)
+@pytest.mark.case("B-23")
 async def test_refusals_are_classified_and_asked_once(
     status: int, type_: str | None, expected: type[Exception]
 ) -> None:
@@ -256,7 +257,8 @@ async def test_refusals_are_classified_and_asked_once(
     ("header", "expected_ms"),
     [("2", 2_000), ("171", 171_000), ("62291", 62_291_000), ("soon", None), (None, None)],
 )
-async def test_b23_rate_limits_carry_the_hint_of_the_provider(
+@pytest.mark.case("B-23")
+async def test_rate_limits_carry_the_hint_of_the_provider(
     header: str | None, expected_ms: int | None
 ) -> None:
     async def handler(exchange: Exchange) -> None:
@@ -281,7 +283,8 @@ async def test_b23_rate_limits_carry_the_hint_of_the_provider(
     ],
 )
 @pytest.mark.parametrize("together", [True, False])
-async def test_b01_error_events_are_classified_by_type_after_the_text_before_them(
+@pytest.mark.case("B-01")
+async def test_error_events_are_classified_by_type_after_the_text_before_them(
     type_: str, expected: type[Exception], together: bool
 ) -> None:
     pieces = [START, delta("half"), error(type_)]
@@ -297,7 +300,8 @@ async def test_b01_error_events_are_classified_by_type_after_the_text_before_the
 
 @pytest.mark.parametrize("before", [b"", START, START + delta("half")])
 @pytest.mark.parametrize("how", ["reset", "close"])
-async def test_b02_a_broken_connection_is_a_disconnect(before: bytes, how: str) -> None:
+@pytest.mark.case("B-02")
+async def test_a_broken_connection_is_a_disconnect(before: bytes, how: str) -> None:
     async def handler(exchange: Exchange) -> None:
         if before:
             await exchange.start_stream()
@@ -360,7 +364,8 @@ async def test_nobody_listening_is_a_disconnect(unused_tcp_port: int) -> None:
 
 
 @pytest.mark.parametrize("with_headers", [True, False])
-async def test_b24_no_first_event_is_a_timeout(with_headers: bool) -> None:
+@pytest.mark.case("B-24")
+async def test_no_first_event_is_a_timeout(with_headers: bool) -> None:
     async def handler(exchange: Exchange) -> None:
         if with_headers:
             await exchange.start_stream()
@@ -373,7 +378,8 @@ async def test_b24_no_first_event_is_a_timeout(with_headers: bool) -> None:
     assert server.open_connections == 0
 
 
-async def test_b24_silence_after_the_first_text_is_a_timeout() -> None:
+@pytest.mark.case("B-24")
+async def test_silence_after_the_first_text_is_a_timeout() -> None:
     async def handler(exchange: Exchange) -> None:
         await exchange.start_stream()
         await exchange.chunk(START + delta("half"))
@@ -385,7 +391,8 @@ async def test_b24_silence_after_the_first_text_is_a_timeout() -> None:
     assert type(failure) is ModelTimeout
 
 
-async def test_b24_pings_count_as_life() -> None:
+@pytest.mark.case("B-24")
+async def test_pings_count_as_life() -> None:
     async def handler(exchange: Exchange) -> None:
         await exchange.start_stream()
         for _ in range(10):
@@ -405,7 +412,8 @@ async def endless(exchange: Exchange) -> None:
     await exchange.until_client_left()
 
 
-async def test_b06_leaving_the_context_closes_the_connection_at_once() -> None:
+@pytest.mark.case("B-06")
+async def test_leaving_the_context_closes_the_connection_at_once() -> None:
     async with raw_server(endless) as server, model_at(server.url) as model:
         async with model.stream(PROMPT) as events:
             async for _ in events:
@@ -414,7 +422,8 @@ async def test_b06_leaving_the_context_closes_the_connection_at_once() -> None:
             await server.until_no_connection()
 
 
-async def test_b06_an_exception_in_the_reader_closes_the_connection_and_stays_itself() -> None:
+@pytest.mark.case("B-06")
+async def test_an_exception_in_the_reader_closes_the_connection_and_stays_itself() -> None:
     async def read_and_fail(model: ChatModel) -> None:
         async with model.stream(PROMPT) as events:
             async for _ in events:
@@ -428,7 +437,8 @@ async def test_b06_an_exception_in_the_reader_closes_the_connection_and_stays_it
 
 
 @pytest.mark.parametrize("cancels", [1, 2])
-async def test_b06_150_cancelled_streams_leave_no_connection_and_no_slot(cancels: int) -> None:
+@pytest.mark.case("B-06")
+async def test_150_cancelled_streams_leave_no_connection_and_no_slot(cancels: int) -> None:
     async with raw_server(endless) as server, model_at(server.url) as model:
         tasks = [asyncio.create_task(read(model)) for _ in range(150)]
         await server.until_requests(150)

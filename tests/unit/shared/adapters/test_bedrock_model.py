@@ -133,7 +133,8 @@ async def test_events_come_out_of_their_framing_however_it_is_cut(size: int) -> 
         ("brandNewException", ModelDisconnected),
     ],
 )
-async def test_b01_exceptions_in_mid_stream_are_classified_after_the_text_before_them(
+@pytest.mark.case("B-01")
+async def test_exceptions_in_mid_stream_are_classified_after_the_text_before_them(
     name: str, expected: type[Exception]
 ) -> None:
     events, failure, _ = await outcome_of(streaming(START + delta("half") + exception(name)))

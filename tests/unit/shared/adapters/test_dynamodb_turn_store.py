@@ -132,7 +132,8 @@ def items_page(last_key: bool, *attempts: int) -> bytes:
     return msgspec.json.encode(page)
 
 
-async def test_b20_newest_goes_on_from_the_continuation_key_until_the_page_is_full() -> None:
+@pytest.mark.case("B-20")
+async def test_newest_goes_on_from_the_continuation_key_until_the_page_is_full() -> None:
     store, http = scripted(
         (200, items_page(True, 1)),
         (200, items_page(True)),

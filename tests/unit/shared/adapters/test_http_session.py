@@ -44,6 +44,7 @@ async def test_a_refused_connection_says_that_nothing_was_sent(
         await post(http, f"http://127.0.0.1:{unused_tcp_port}")
 
 
+@pytest.mark.case("B-34")
 async def test_a_request_is_sent_once_more_after_a_stale_connection(http: HttpSession) -> None:
     async def cut_the_first(exchange: Exchange) -> None:
         if len(server.requests) == 1:
@@ -86,6 +87,7 @@ async def test_an_answer_that_is_cut_or_no_http_is_unavailable(
             await post(http, server.url)
 
 
+@pytest.mark.case("B-18")
 async def test_silence_is_unavailable_at_the_deadline_and_frees_the_connection(
     http: HttpSession,
 ) -> None:

@@ -21,6 +21,7 @@ def session(tenant: str = "acme", user: str = "ann", session_id: str = "s1") -> 
     return SessionRef(TenantId(tenant), UserId(user), SessionId(session_id))
 
 
+@pytest.mark.case("B-38")
 def test_all_keys_of_a_session_lie_in_one_slot_whatever_the_ids() -> None:
     keys = SessionKeys(session(user="{}"))
     names = [*keys.queue, keys.history]

@@ -107,7 +107,8 @@ def test_the_turn_is_shed_when_its_wait_would_outlive_it():
     assert (refusal.path, refusal.reason) == (None, "burst_wait")
 
 
-def test_b31_overflow_starts_from_taken_slots_while_the_processor_is_idle():
+@pytest.mark.case("B-31")
+def test_overflow_starts_from_taken_slots_while_the_processor_is_idle():
     assert decide(100, strain=next_strain("none", 1, 0.1, STRAIN)).path == "burst"
 
 
@@ -129,6 +130,7 @@ def test_strain_is_entered_above_the_high_mark_and_left_below_both_low_marks():
     start=st.sampled_from(["none", "lag", "cpu"]),
     samples=st.lists(st.tuples(st.floats(40, 100), st.floats(0.6, 0.8)), max_size=50),
 )
+@pytest.mark.case("B-31")
 def test_inside_the_band_the_strain_never_changes(
     start: Strain, samples: list[tuple[float, float]]
 ):

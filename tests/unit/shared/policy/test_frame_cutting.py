@@ -30,7 +30,8 @@ def frame_bytes(piece: str) -> int:
 
 
 @given(st.text(max_size=300), st.integers(6, 60))
-def test_b10_pieces_join_to_the_text_and_fit_after_encoding(text: str, limit_bytes: int) -> None:
+@pytest.mark.case("B-10")
+def test_pieces_join_to_the_text_and_fit_after_encoding(text: str, limit_bytes: int) -> None:
     pieces = list(cut_text(text, limit_bytes))
 
     assert "".join(pieces) == text
@@ -48,7 +49,8 @@ def test_every_piece_but_the_last_is_as_long_as_it_can_be(text: str, limit_bytes
 
 @pytest.mark.parametrize("character", ["a", "é", "漢", "🦊", '"', "\\", "\n", "\x01"])
 @pytest.mark.parametrize("short_of_limit_bytes", [0, 1, 2, 3, 4, 5, 6])
-def test_b10_a_cut_near_the_limit_never_exceeds_a_frame(
+@pytest.mark.case("B-10")
+def test_a_cut_near_the_limit_never_exceeds_a_frame(
     character: str, short_of_limit_bytes: int
 ) -> None:
     text = "x" * (TEXT_LIMIT_BYTES - short_of_limit_bytes) + character * 20
@@ -59,7 +61,8 @@ def test_b10_a_cut_near_the_limit_never_exceeds_a_frame(
     assert max(map(frame_bytes, pieces)) <= DELTA_FRAME_LIMIT_BYTES
 
 
-def test_b10_text_that_grows_past_the_limit_only_by_escaping_is_cut() -> None:
+@pytest.mark.case("B-10")
+def test_text_that_grows_past_the_limit_only_by_escaping_is_cut() -> None:
     pieces = list(cut_text("\x02" * (TEXT_LIMIT_BYTES // 2)))
 
     assert len(pieces) == 4

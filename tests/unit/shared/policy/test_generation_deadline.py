@@ -21,7 +21,8 @@ from shared.policy.limits import TurnLimits
         ({"last_event_ms": 44_500.0, "stopped": True}, 45_500, "silence"),
     ],
 )
-def test_b24_the_nearest_deadline_counts(
+@pytest.mark.case("B-24")
+def test_the_nearest_deadline_counts(
     changes: dict[str, Any], deadline_ms: float, overrun: str
 ) -> None:
     fields: dict[str, Any] = {

@@ -19,7 +19,8 @@ def tokens_of(entry: HistoryEntry) -> int:
 
 
 @given(histories, st.integers(0, 20), st.integers(0, 400))
-def test_b33_the_window_is_the_newest_whole_usable_turns_within_both_bounds(
+@pytest.mark.case("B-33")
+def test_the_window_is_the_newest_whole_usable_turns_within_both_bounds(
     history: list[HistoryEntry], max_turns: int, max_tokens: int
 ) -> None:
     window = fit_history(history, max_turns=max_turns, max_tokens=max_tokens)
@@ -34,7 +35,8 @@ def test_b33_the_window_is_the_newest_whole_usable_turns_within_both_bounds(
 
 
 @pytest.mark.parametrize("length", range(1, 21))
-def test_b33_every_length_keeps_that_many_turns(length: int) -> None:
+@pytest.mark.case("B-33")
+def test_every_length_keeps_that_many_turns(length: int) -> None:
     history = [HistoryEntry(f"t{n}", f"question {n}", f"answer {n}") for n in range(30)]
 
     window = fit_history(history, max_turns=length, max_tokens=6_000)
@@ -42,7 +44,8 @@ def test_b33_every_length_keeps_that_many_turns(length: int) -> None:
     assert [entry.turn_id for entry in window] == [f"t{n}" for n in range(30 - length, 30)]
 
 
-def test_b33_a_window_smaller_than_one_turn_is_empty() -> None:
+@pytest.mark.case("B-33")
+def test_a_window_smaller_than_one_turn_is_empty() -> None:
     assert fit_history([HistoryEntry("t", "q" * 100, "a")], max_turns=20, max_tokens=10) == ()
 
 

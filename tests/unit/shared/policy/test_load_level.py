@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,7 @@ def test_calm_must_last_without_a_break():
 
 
 @given(st.lists(st.integers(375, 499), max_size=60))
+@pytest.mark.case("B-31")
 def test_inside_the_band_the_level_never_changes(waiting: list[int]):
     readings = [(count, 1_000 * second) for second, count in enumerate(waiting)]
     assert after(*readings) is LoadLevel.NORMAL

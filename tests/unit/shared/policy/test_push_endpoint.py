@@ -58,7 +58,8 @@ def test_the_host_is_written_as_clients_send_it(text: str, host: str | None) -> 
         ("https://chat.example.com/prod/@connections", "before /@connections"),
     ],
 )
-def test_b36_an_endpoint_that_cannot_work_names_the_setting_and_the_fault(
+@pytest.mark.case("B-36")
+def test_an_endpoint_that_cannot_work_names_the_setting_and_the_fault(
     text: str, fault: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=f"^BURSTCHAT_PRIVATE_ENDPOINT: .*{fault}"):

@@ -77,11 +77,13 @@ def test_nothing_is_retried_after_visible_text_or_the_last_attempt() -> None:
         (62_291_000, GiveUp(62_291_000)),
     ],
 )
-def test_b23_a_hint_is_honoured_or_passed_on(hint_ms: int, decision: RetryDecision) -> None:
+@pytest.mark.case("B-23")
+def test_a_hint_is_honoured_or_passed_on(hint_ms: int, decision: RetryDecision) -> None:
     assert decide(limited(hint_ms)) == decision
 
 
-def test_b23_a_function_does_not_sleep_long() -> None:
+@pytest.mark.case("B-23")
+def test_a_function_does_not_sleep_long() -> None:
     assert decide(limited(10_000), limits=IN_A_FUNCTION) == HandOver(10_500)
     assert decide(limited(3_000), limits=IN_A_FUNCTION) == RetryAfter(3_150)
 

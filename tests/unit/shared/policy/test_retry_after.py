@@ -25,6 +25,7 @@ NOW_MS = 1_790_000_000_000  # Mon, 21 Sep 2026 14:13:20 GMT
         ("Mon, 21 Sep 2026 14:13:10 GMT", 0),
     ],
 )
+@pytest.mark.case("B-23")
 def test_retry_after_reads_seconds_and_dates(value: str, expected: int) -> None:
     assert retry_after_ms(value, NOW_MS) == expected
 
@@ -33,6 +34,7 @@ def test_retry_after_reads_seconds_and_dates(value: str, expected: int) -> None:
     "value",
     [None, "", "soon", "-5", "nan", "inf", "1e3", "٣", "9" * 400, "Mon, 99 Foo 2026", "2 s", "1,5"],
 )
+@pytest.mark.case("B-23")
 def test_retry_after_is_none_when_missing_or_unreadable(value: str | None) -> None:
     assert retry_after_ms(value, NOW_MS) is None
 

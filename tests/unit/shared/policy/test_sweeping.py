@@ -255,6 +255,7 @@ class TestLapsed:
         assert at(postponed, 13 * S) == TakeOver("intake")
         assert at(postponed, 53 * S) == Fail("deadline_exceeded", None, 0)
 
+    @pytest.mark.case("B-29")
     def test_a_stored_answer_is_delivered_whatever_is_used_up(self) -> None:
         delivery = lapsed(crashes=5, tries=9, is_delivery=True, dispatches=1)
         assert at(delivery, 900 * S) == TakeOver("intake")

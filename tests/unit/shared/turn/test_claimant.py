@@ -16,7 +16,8 @@ def claimant_of(world: TurnWorld) -> Claimant:
     return Claimant(world.ledger, clock, FakeRandomness(), worker="w", grace_ms=15_000)
 
 
-async def test_b21_a_claim_whose_answer_got_lost_is_recognised_as_our_own() -> None:
+@pytest.mark.case("B-21")
+async def test_a_claim_whose_answer_got_lost_is_recognised_as_our_own() -> None:
     world = TurnWorld()
     real = world.ledger.claim
     tries: list[ClaimAnswer] = []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from shared.contracts.identifiers import ClaimNonce
 from shared.contracts.ledger import Claimed
 from shared.contracts.server_frames import ResponseCompleted, ResponseDelta
@@ -28,6 +30,7 @@ async def open_writer(world: TurnWorld, request: TurnRequest, nonce: str = "n") 
     return world.engine.flusher.open(claimed, "inline")
 
 
+@pytest.mark.case("B-38")
 async def test_the_turns_of_a_process_share_one_pipeline_per_tick() -> None:
     script = [step for _ in range(20) for step in (Wait(0.1), "word ")]
     world = TurnWorld(script)
@@ -85,6 +88,7 @@ async def test_a_frozen_frame_never_changes_however_often_it_is_appended() -> No
     assert [frame.seq for frame in world.frames()] == [0, 1, 2]
 
 
+@pytest.mark.case("B-08")
 async def test_a_gap_in_the_log_is_filled_from_memory_and_pushed_once() -> None:
     world = TurnWorld()
     async with world.running():
@@ -146,6 +150,7 @@ async def test_a_turn_that_nobody_reads_now_is_still_logged_but_rarely() -> None
     assert shown_text(world.log(request)) == "w" * 100
 
 
+@pytest.mark.case("B-19")
 async def test_a_slow_reader_does_not_thin_the_frames_of_another() -> None:
     world = TurnWorld([step for _ in range(100) for step in (Wait(0.02), "w")])
     world.push.latency_s["http://slow"] = 1.5

@@ -70,6 +70,7 @@ async def test_run_answers_stores_and_ends_a_turn() -> None:
     assert world.model.open_calls == 0
 
 
+@pytest.mark.case("B-38")
 async def test_run_asks_the_ledger_at_most_four_times_after_the_accept() -> None:
     world = TurnWorld([Wait(0.3), [TextDelta("token ")] * 100, Wait(0.03)])
     async with world.running():
@@ -92,6 +93,7 @@ async def test_run_reads_no_store_when_the_history_is_cached() -> None:
     ]
 
 
+@pytest.mark.case("B-09")
 async def test_a_hundred_tokens_at_once_take_at_most_five_frames() -> None:
     world = TurnWorld([[TextDelta("token ")] * 100])
     async with world.running():
@@ -113,6 +115,7 @@ async def test_a_hundred_tokens_at_fifty_a_second_take_at_most_55_frames() -> No
     assert shown_text(frames) == "token " * 100
 
 
+@pytest.mark.case("B-09")
 async def test_a_hundred_tokens_take_at_most_15_frames_when_pushes_are_slow() -> None:
     script = [step for _ in range(100) for step in (Wait(0.02), "token ")]
     world = TurnWorld(script)
@@ -126,7 +129,8 @@ async def test_a_hundred_tokens_take_at_most_15_frames_when_pushes_are_slow() ->
 
 
 @pytest.mark.parametrize("reason", ANSWERS)
-async def test_b13_a_reason_that_ends_an_answer_reaches_reader_and_store(reason: str) -> None:
+@pytest.mark.case("B-13")
+async def test_a_reason_that_ends_an_answer_reaches_reader_and_store(reason: str) -> None:
     world = TurnWorld(["Text", ModelStopped(reason, Usage())])
     async with world.running():
         await world.answer()
@@ -137,7 +141,8 @@ async def test_b13_a_reason_that_ends_an_answer_reaches_reader_and_store(reason:
 
 @pytest.mark.parametrize("reason", NO_ANSWERS)
 @pytest.mark.parametrize("text", ["", "Text"])
-async def test_b13_any_other_reason_fails_at_once(reason: str, text: str) -> None:
+@pytest.mark.case("B-13")
+async def test_any_other_reason_fails_at_once(reason: str, text: str) -> None:
     world = TurnWorld([*([text] if text else []), ModelStopped(reason, Usage())])
     async with world.running():
         await world.answer()
@@ -156,7 +161,8 @@ async def test_b13_any_other_reason_fails_at_once(reason: str, text: str) -> Non
 
 @pytest.mark.parametrize("reason", ANSWERS)
 @pytest.mark.parametrize("script", [[], ["", ""], [" \n", "\t"]])
-async def test_b12_a_blank_answer_fails_and_the_next_turn_is_valid(
+@pytest.mark.case("B-12")
+async def test_a_blank_answer_fails_and_the_next_turn_is_valid(
     reason: str, script: list[str]
 ) -> None:
     world = TurnWorld([*script, ModelStopped(reason, Usage())], ["Fine"])
@@ -179,7 +185,8 @@ async def test_b12_a_blank_answer_fails_and_the_next_turn_is_valid(
         (ModelRejected("invalid request"), "model_rejected", False),
     ],
 )
-async def test_b01_an_error_after_visible_text_ends_the_turn_once(
+@pytest.mark.case("B-01")
+async def test_an_error_after_visible_text_ends_the_turn_once(
     error: Exception, code: str, retryable: bool
 ) -> None:
     world = TurnWorld(["Half an ans", error])
@@ -193,7 +200,8 @@ async def test_b01_an_error_after_visible_text_ends_the_turn_once(
     assert not world.store.items
 
 
-async def test_b02_a_transient_error_before_text_is_retried_with_one_started_frame() -> None:
+@pytest.mark.case("B-02")
+async def test_a_transient_error_before_text_is_retried_with_one_started_frame() -> None:
     world = TurnWorld([ModelAlive(), ModelDisconnected("reset")], [CutOff()], ["Here"])
     async with world.running():
         result = await world.answer()
@@ -204,6 +212,7 @@ async def test_b02_a_transient_error_before_text_is_retried_with_one_started_fra
     assert len(world.model.calls) == 3
 
 
+@pytest.mark.case("B-12")
 async def test_white_space_alone_is_not_visible_so_the_call_may_be_repeated() -> None:
     world = TurnWorld([" \n", ModelOverloaded("busy")], ["Here"])
     async with world.running():
@@ -222,7 +231,8 @@ async def test_retries_end_with_the_last_errors_code() -> None:
     assert not world.dead_letters.letters
 
 
-async def test_b23_a_hint_longer_than_the_turns_life_fails_at_once_with_the_hint() -> None:
+@pytest.mark.case("B-23")
+async def test_a_hint_longer_than_the_turns_life_fails_at_once_with_the_hint() -> None:
     world = TurnWorld([ModelRateLimited("rate", retry_after_ms=171_000)])
     async with world.running():
         await world.answer(within_s=0.5)
@@ -231,7 +241,8 @@ async def test_b23_a_hint_longer_than_the_turns_life_fails_at_once_with_the_hint
     assert (end.code, end.retry_after_ms) == ("model_rate_limited", 171_000)
 
 
-async def test_b23_a_short_hint_is_honoured() -> None:
+@pytest.mark.case("B-23")
+async def test_a_short_hint_is_honoured() -> None:
     world = TurnWorld([ModelRateLimited("rate", retry_after_ms=2_000)], ["Here"])
     async with world.running():
         await world.answer()
@@ -240,7 +251,8 @@ async def test_b23_a_short_hint_is_honoured() -> None:
     assert 2_000 <= second.started_at_ms - first.started_at_ms <= 2_250
 
 
-async def test_b23_a_wait_too_long_for_the_process_is_handed_to_the_consumer() -> None:
+@pytest.mark.case("B-23")
+async def test_a_wait_too_long_for_the_process_is_handed_to_the_consumer() -> None:
     world = TurnWorld(
         [ModelRateLimited("rate", retry_after_ms=10_000)], retry_in_process_limit_ms=4_000
     )
@@ -254,7 +266,8 @@ async def test_b23_a_wait_too_long_for_the_process_is_handed_to_the_consumer() -
     assert len(world.ledger.calls) == calls  # nobody renews the claim any more
 
 
-async def test_b24_pings_alone_keep_a_call_alive_until_the_generation_limit() -> None:
+@pytest.mark.case("B-24")
+async def test_pings_alone_keep_a_call_alive_until_the_generation_limit() -> None:
     pings = [step for _ in range(4) for step in (Wait(10), ModelAlive())]
     world = TurnWorld([ModelAlive(), *pings, "Text at last"])
     async with world.running():
@@ -276,7 +289,8 @@ async def test_b24_pings_alone_keep_a_call_alive_until_the_generation_limit() ->
         ),
     ],
 )
-async def test_b24_silence_and_endless_calls_end_in_a_stated_time(
+@pytest.mark.case("B-24")
+async def test_silence_and_endless_calls_end_in_a_stated_time(
     script: list[object], code: str, partial: bool, by_s: float
 ) -> None:
     world = TurnWorld(script)  # type: ignore[arg-type]
@@ -288,7 +302,8 @@ async def test_b24_silence_and_endless_calls_end_in_a_stated_time(
     assert world.model.open_calls == 0
 
 
-async def test_b24_a_call_without_any_event_is_retried_until_the_first_text_limit() -> None:
+@pytest.mark.case("B-24")
+async def test_a_call_without_any_event_is_retried_until_the_first_text_limit() -> None:
     world = TurnWorld([Forever()])
     async with world.running():
         await world.answer(within_s=62)
@@ -317,7 +332,8 @@ async def test_an_answer_that_stopped_counts_even_when_its_stream_then_breaks() 
     assert result.status == "completed"
 
 
-async def test_b06_stop_closes_the_model_within_two_seconds_and_stores_the_partial_answer() -> None:
+@pytest.mark.case("B-06")
+async def test_stop_closes_the_model_within_two_seconds_and_stores_the_partial_answer() -> None:
     world = TurnWorld(["Half", Forever()], ["Next"])
     async with world.running():
         request = await world.accept("Hi")
@@ -356,7 +372,8 @@ async def test_stop_before_any_text_stores_nothing() -> None:
     assert not world.store.items
 
 
-async def test_b05_readers_gone_past_the_grace_close_the_model_call() -> None:
+@pytest.mark.case("B-05")
+async def test_readers_gone_past_the_grace_close_the_model_call() -> None:
     world = TurnWorld(["Half", Forever()], silence_timeout_ms=60_000)
     async with world.running():
         request = await world.accept("Hi")
@@ -383,7 +400,8 @@ async def test_a_detached_turn_needs_no_reader() -> None:
     assert result.status == "completed"
 
 
-async def test_b06_a_hundred_stops_in_a_row_leave_no_open_call() -> None:
+@pytest.mark.case("B-06")
+async def test_a_hundred_stops_in_a_row_leave_no_open_call() -> None:
     world = TurnWorld(["Half", Forever()])
     async with world.running():
         for _ in range(100):
@@ -650,7 +668,8 @@ async def test_a_dead_letter_is_sent_again_before_the_turn_ends() -> None:
     assert len(world.dead_letters.letters) == 1
 
 
-async def test_b38_an_answer_that_cannot_be_stored_is_reported_and_kept_as_evidence() -> None:
+@pytest.mark.case("B-38")
+async def test_an_answer_that_cannot_be_stored_is_reported_and_kept_as_evidence() -> None:
     world = TurnWorld(["Shown"], settle_patience_ms=3_000)
     async with world.running():
         world.store.failing_puts = 99
@@ -662,7 +681,8 @@ async def test_b38_an_answer_that_cannot_be_stored_is_reported_and_kept_as_evide
     assert (letter.klass, letter.answer) == ("not_stored", "Shown")
 
 
-async def test_b38_a_store_that_comes_back_keeps_the_answer() -> None:
+@pytest.mark.case("B-38")
+async def test_a_store_that_comes_back_keeps_the_answer() -> None:
     world = TurnWorld(["Shown"])
     async with world.running():
         request = await world.accept("Hi")
@@ -673,6 +693,7 @@ async def test_b38_a_store_that_comes_back_keeps_the_answer() -> None:
     assert not world.dead_letters.letters
 
 
+@pytest.mark.case("B-20")
 async def test_an_answer_above_the_item_limit_is_not_stored_and_said_so() -> None:
     world = TurnWorld(["x" * 400_001])
     async with world.running():
@@ -695,7 +716,8 @@ async def test_a_stopped_answer_that_cannot_be_stored_is_evidence_too() -> None:
     assert world.dead_letters.letters[0][1].klass == "not_stored"
 
 
-async def test_b21_a_put_whose_answer_got_lost_is_our_own() -> None:
+@pytest.mark.case("B-21")
+async def test_a_put_whose_answer_got_lost_is_our_own() -> None:
     world = TurnWorld(["Shown"])
     world.store.lost_answers = 1
     async with world.running():
@@ -728,7 +750,8 @@ async def test_an_answer_stored_by_a_newer_attempt_leaves_the_end_to_it() -> Non
     assert shown_text(frames) == "Theirs"
 
 
-async def test_b22_the_next_turn_sees_the_answer_before_it_on_another_worker() -> None:
+@pytest.mark.case("B-22")
+async def test_the_next_turn_sees_the_answer_before_it_on_another_worker() -> None:
     world = TurnWorld(["One"], ["Two"])
     other = world.make_engine("worker-2", seed=2)
     async with world.running(), world.running(other):
@@ -846,6 +869,7 @@ async def test_a_turn_that_redis_lost_is_claimed_anew_and_said_again(at_s: float
     assert shown_text(log) == "".join(f"w{index} " for index in range(50))
 
 
+@pytest.mark.case("B-21")
 async def test_a_finish_whose_answer_got_lost_counts_as_ours() -> None:
     world = TurnWorld(["One"])
     real = world.ledger.finish
@@ -865,6 +889,7 @@ async def test_a_finish_whose_answer_got_lost_counts_as_ours() -> None:
     assert only(world.frames(), ResponseCompleted).length == 3
 
 
+@pytest.mark.case("B-16")
 async def test_an_end_that_the_ledger_never_takes_is_left_to_the_sweeper() -> None:
     world = TurnWorld(["One"], settle_patience_ms=2_000)
     async with world.running():
@@ -875,6 +900,7 @@ async def test_an_end_that_the_ledger_never_takes_is_left_to_the_sweeper() -> No
     assert (result.outcome, result.status, result.acknowledge) == ("not_settled", None, False)
 
 
+@pytest.mark.case("B-27")
 async def test_the_finisher_dispatches_the_next_head() -> None:
     world = TurnWorld(["One", Wait(1), "."])
     async with world.running():
@@ -886,7 +912,8 @@ async def test_the_finisher_dispatches_the_next_head() -> None:
     assert (head.text, head.ready_at_ms > 0) == ("second", True)
 
 
-async def test_b10_a_frame_that_a_transport_refuses_for_size_ends_the_turn() -> None:
+@pytest.mark.case("B-10")
+async def test_a_frame_that_a_transport_refuses_for_size_ends_the_turn() -> None:
     world = TurnWorld(["One", Forever()])
     world.push.too_large.add("c1")
     async with world.running():
@@ -899,7 +926,8 @@ async def test_b10_a_frame_that_a_transport_refuses_for_size_ends_the_turn() -> 
     assert not world.dead_letters.letters
 
 
-async def test_b10_forty_thousand_emoji_in_one_delta_arrive_whole_in_small_frames() -> None:
+@pytest.mark.case("B-10")
+async def test_forty_thousand_emoji_in_one_delta_arrive_whole_in_small_frames() -> None:
     world = TurnWorld(["🦊" * 40_000])
     async with world.running():
         await world.answer("Hi")

@@ -36,7 +36,8 @@ def build(history: list[HistoryEntry], found: list[Passage], question: str) -> P
     st.lists(passages, max_size=3),
     st.text(min_size=1).filter(str.strip),
 )
-def test_b33_every_prompt_alternates_ends_with_the_question_and_has_no_blank_text(
+@pytest.mark.case("B-33")
+def test_every_prompt_alternates_ends_with_the_question_and_has_no_blank_text(
     history: list[HistoryEntry], found: list[Passage], question: str
 ) -> None:
     prompt = build(history, found, question)
@@ -69,7 +70,8 @@ def test_passages_cannot_close_their_elements(found: list[Passage]) -> None:
     assert text.count("</passages>") == 1
 
 
-def test_b40_the_prefix_is_stable_from_turn_to_turn() -> None:
+@pytest.mark.case("B-40")
+def test_the_prefix_is_stable_from_turn_to_turn() -> None:
     first = build([], [], "one")
     second = build([HistoryEntry("t1", "one", "answer")], [], "two")
 
@@ -79,7 +81,8 @@ def test_b40_the_prefix_is_stable_from_turn_to_turn() -> None:
 
 
 @pytest.mark.parametrize("question", ["", "  ", "\n\t"])
-def test_b12_a_blank_question_is_refused(question: str) -> None:
+@pytest.mark.case("B-12")
+def test_a_blank_question_is_refused(question: str) -> None:
     with pytest.raises(MalformedMessage):
         build([], [], question)
 

@@ -74,7 +74,8 @@ async def test_what_comes_during_a_push_gathers_for_the_next() -> None:
     assert scene.pusher.is_free(follower())
 
 
-async def test_b19_a_slow_endpoint_delays_only_its_own_connections() -> None:
+@pytest.mark.case("B-19")
+async def test_a_slow_endpoint_delays_only_its_own_connections() -> None:
     scene = Scene()
     scene.push.latency_s["http://slow"] = 2
     scene.say(b"1", to="s", endpoint="http://slow")
@@ -110,7 +111,8 @@ async def test_a_batch_has_a_bound() -> None:
     assert scene.push.overlaps == 0
 
 
-async def test_b09_a_throttled_connection_is_held_alone_and_keeps_its_order() -> None:
+@pytest.mark.case("B-09")
+async def test_a_throttled_connection_is_held_alone_and_keeps_its_order() -> None:
     scene = Scene()
     scene.push.throttled.add("t")
     for number in range(5):
@@ -190,7 +192,8 @@ async def test_a_backlog_beyond_its_bound_is_dropped() -> None:
     assert scene.push.received["c1"] == [b"y" * 60]
 
 
-async def test_b08_a_farewell_removes_the_follower_and_stops_posting() -> None:
+@pytest.mark.case("B-08")
+async def test_a_farewell_removes_the_follower_and_stops_posting() -> None:
     scene = Scene()
     scene.say(b"1")
     await settle()
@@ -202,7 +205,8 @@ async def test_b08_a_farewell_removes_the_follower_and_stops_posting() -> None:
     assert len(scene.push.requests) == 2
 
 
-async def test_b08_a_very_young_connection_is_asked_again_for_a_short_time() -> None:
+@pytest.mark.case("B-08")
+async def test_a_very_young_connection_is_asked_again_for_a_short_time() -> None:
     scene = Scene()
     scene.push.gone.add("c1")
     scene.say(b"1")
@@ -220,7 +224,8 @@ async def test_b08_a_very_young_connection_is_asked_again_for_a_short_time() -> 
     assert len(other.push.requests) == 3
 
 
-async def test_b10_a_frame_too_large_is_dropped_and_told() -> None:
+@pytest.mark.case("B-10")
+async def test_a_frame_too_large_is_dropped_and_told() -> None:
     scene = Scene()
     scene.push.too_large.add("c1")
     scene.pusher.offer([follower()], [b"nobody asks"])
@@ -231,7 +236,8 @@ async def test_b10_a_frame_too_large_is_dropped_and_told() -> None:
     assert len(scene.push.requests) == 1
 
 
-async def test_b36_a_refused_credential_stops_posting_and_removes_nobody() -> None:
+@pytest.mark.case("B-36")
+async def test_a_refused_credential_stops_posting_and_removes_nobody() -> None:
     scene = Scene()
     scene.push.failing.add(GATEWAY)
     scene.push.error = lambda: ConfigurationError("403")

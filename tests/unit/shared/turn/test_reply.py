@@ -56,7 +56,8 @@ def test_text_after_the_stop_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("reason", sorted(ANSWERED))
-def test_b13_a_known_reason_with_text_is_an_answer_and_without_text_is_none(reason: str) -> None:
+@pytest.mark.case("B-13")
+def test_a_known_reason_with_text_is_an_answer_and_without_text_is_none(reason: str) -> None:
     stop = ModelStopped(reason, Usage())
 
     assert conclude(fold(Reply(), [TextDelta("a"), stop])) == Answered(reason, Usage())
@@ -64,7 +65,8 @@ def test_b13_a_known_reason_with_text_is_an_answer_and_without_text_is_none(reas
 
 
 @pytest.mark.parametrize("reason", ["refusal", "pause_turn", "tool_use", "", "new_word"])
-def test_b13_any_other_reason_is_no_answer(reason: str) -> None:
+@pytest.mark.case("B-13")
+def test_any_other_reason_is_no_answer(reason: str) -> None:
     reply = fold(Reply(), [TextDelta("a"), ModelStopped(reason, Usage())])
 
     assert conclude(reply) == Declined(reason)

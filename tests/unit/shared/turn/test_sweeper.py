@@ -60,6 +60,7 @@ async def crashed_once(world: SweepWorld) -> tuple[TurnRequest, Process]:
 
 class TestTakeover:
     @pytest.mark.parametrize("dies_after_s", [0.1, 0.4, 0.9, 1.3, 1.7, 2.2])
+    @pytest.mark.case("B-17")
     async def test_p8_a_dead_workers_turn_is_claimed_again_within_six_seconds(
         self, dies_after_s: float
     ) -> None:
@@ -104,7 +105,8 @@ class TestTakeover:
         first_of_second = next(i for i, f in enumerate(frames) if getattr(f, "attempt", 0) == 2)
         assert all(getattr(frame, "attempt", 2) == 2 for frame in frames[first_of_second:])
 
-    async def test_b03_a_living_worker_is_left_alone_whatever_is_delivered_again(self) -> None:
+    @pytest.mark.case("B-03")
+    async def test_a_living_worker_is_left_alone_whatever_is_delivered_again(self) -> None:
         world = SweepWorld(["Slow ", Wait(12), ModelAlive(), Wait(12), "answer"])
         async with world.sweeping():
             worker, second = world.start(), world.start("worker-2")
@@ -445,6 +447,7 @@ class TestNeverClaimed:
 
         assert {each.turn_id for each in world.dispatcher.dispatched} == {second.turn_id}
 
+    @pytest.mark.case("B-27")
     async def test_the_end_of_a_head_dispatches_the_next(self) -> None:
         world = SweepWorld(stale_after_ms=3_000)
         async with world.sweeping():
@@ -590,6 +593,7 @@ class TestLedgerAway:
 
         assert only(world.frames(), ResponseCompleted).attempt == 2
 
+    @pytest.mark.case("B-26")
     async def test_sweepers_that_lost_the_ledger_together_come_back_apart(self) -> None:
         earned_at_s = []
         for seed in range(5):
