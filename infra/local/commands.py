@@ -33,7 +33,7 @@ def emulator_command(root: Path) -> list[str | Path]:
 
 
 def valkey_command(process: PlannedProcess, folder: Path) -> list[str | Path]:
-    """Valkey without persistence: local data lives as long as the stack.
+    """Valkey with an append-only file, as in production: what it knew survives its crash, not the stack's end.
 
     Raises StackError when the wheel is missing or has no server for this platform.
     """
@@ -50,7 +50,7 @@ def valkey_command(process: PlannedProcess, folder: Path) -> list[str | Path]:
         "port": str(process.port),
         "dir": str(folder),
         "save": "",
-        "appendonly": "no",
+        "appendonly": "yes",
         "maxmemory-policy": "noeviction",
         "loglevel": "warning",
     }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -127,9 +128,7 @@ class Stack:
     def _start_infrastructure(self) -> None:
         plan = self._plan
         scratch = str(self._scratch)
-        self._spawn(
-            plan.valkey, commands.valkey_command(plan.valkey, self._scratch), self._environment
-        )
+        self._spawn_valkey(plan.valkey)
         self._spawn(
             plan.aws_emulator,
             commands.emulator_command(ROOT),
@@ -146,6 +145,10 @@ class Stack:
         for process in self._plan.services():
             self._services[process.name] = process
             self._spawn_service(process)
+
+    def _spawn_valkey(self, process: PlannedProcess) -> None:
+        command = commands.valkey_command(process, self._scratch)
+        self._spawn(process, command, self._environment)
 
     def _spawn_service(self, process: PlannedProcess) -> None:
         self._spawn(
@@ -216,20 +219,27 @@ class Stack:
             time.sleep(_STEP_S)
 
     def _ended(self, child: ChildProcess) -> None:
-        """Services start anew after a pause, as ECS does; the infrastructure holds data and does not."""
-        process = self._services.get(child.name)
+        """Start it anew after a pause, as ECS and ElastiCache do; what keeps its data in memory only stays away."""
+        start = self._starter(child.name)
         code = child.exit_code()
         if child.name not in self._restart_at:
-            again = process is not None and code != EXIT_CONFIGURATION
+            again = start is not None and code != EXIT_CONFIGURATION
             what = (
                 f"starting anew in {_RESTART_AFTER_S:.0f} s" if again else "the stack is impaired"
             )
             print(f"{child.name} ended with code {code}: {what}; its log: {child.log}", flush=True)
             pause_s = _RESTART_AFTER_S if again else float("inf")
             self._restart_at[child.name] = self._clock.monotonic_s() + pause_s
-        elif process is not None and self._clock.monotonic_s() >= self._restart_at[child.name]:
+        elif start is not None and self._clock.monotonic_s() >= self._restart_at[child.name]:
             del self._restart_at[child.name]
-            self._spawn_service(process)
+            start()
+
+    def _starter(self, name: str) -> Callable[[], None] | None:
+        valkey = self._plan.valkey
+        if name == valkey.name:
+            return partial(self._spawn_valkey, valkey)
+        service = self._services.get(name)
+        return None if service is None else partial(self._spawn_service, service)
 
     def _stop(self) -> None:
         """Services first, all at once, so that they drain while what they need still runs."""
