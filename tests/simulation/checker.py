@@ -1,0 +1,172 @@
+"""Holds a finished run against the promises of DESIGN §4; the monitor has already checked what is local to one step."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clients.reducer import Turn
+from shared.contracts.server_frames import ResponseFailed, decode_server_frame
+from tests.simulation.model import Call
+from tests.simulation.monitor import TurnTruth, short_turn
+
+if TYPE_CHECKING:
+    from tests.simulation.clients import Client
+    from tests.simulation.world import World
+
+STOP_LIMIT_S = 2.0
+GRACE_S = 15.0
+SLACK_S = 0.5
+"""Latencies and clock skew that come on top of a limit in calm weather."""
+OURS = ("internal", "attempts_exhausted")
+
+
+def check_opened_call(world: World, call: Call) -> None:
+    """P5: the model is shown every answer before this turn, and no other."""
+    session = call.message.split()[0]
+    truth = _truth_of_text(world, session, call.message)
+    if truth is None or truth.request.session in world.monitor.wounded_sessions:
+        return
+    expected = []
+    for other in world.monitor.turns.values():
+        if other.request.session != truth.request.session or other.number >= truth.number:
+            continue
+        stored = world.monitor.stored.get(other.ref)
+        if stored is not None and stored.status != "marker" and other.end is not None:
+            expected.append((stored.user_text, stored.assistant_text))
+    shown = list(call.history)
+    if not _has_one_order(world, session):
+        shown.sort()
+        expected.sort()
+    if shown != expected:
+        world.history.violate(
+            "P5", f"call {call.number} was shown {shown}, the answers are {expected}"
+        )
+
+
+def check_calls(world: World) -> None:
+    """P6: calls are closed within 2 s after a stop, and after the readers' grace."""
+    for call in world.model.calls:
+        session = call.message.split()[0]
+        truth = _truth_of_text(world, session, call.message)
+        if truth is None or truth.is_wounded:
+            continue
+        closed_at_s = world.loop.time() if call.closed_at_s is None else call.closed_at_s
+        limits = [(truth.cancelled_at_s, "its user pressed stop")]
+        for since_s, until_s in truth.readerless:
+            grace_over_s = since_s + GRACE_S
+            if until_s is None or until_s > grace_over_s + STOP_LIMIT_S + SLACK_S:
+                limits.append((grace_over_s, "its readers had gone"))
+        for from_s, why in limits:
+            if from_s is None or closed_at_s <= from_s:
+                continue
+            late_s = closed_at_s - max(from_s, call.opened_at_s)
+            if late_s > STOP_LIMIT_S + SLACK_S and _was_calm(world, call, from_s, closed_at_s):
+                world.history.violate(
+                    "P6", f"call {call.number} was open for {late_s:.2f} s after {why}"
+                )
+
+
+def check_end(world: World) -> None:
+    """P1, P2, P3 and P9, from what clients, ledger, store and dead letters hold in the end."""
+    for truth in world.monitor.turns.values():
+        _check_turn(world, truth)
+    for client in world.clients.values():
+        if not client.has_left:
+            for turn in client.state.turns:
+                _check_shown(world, client, turn)
+
+
+def _check_turn(world: World, truth: TurnTruth) -> None:
+    name = short_turn(truth.request.turn_id)
+    if truth.end is None and not world._is_forgotten(truth.ref):
+        world.history.violate("P1", f"{name} never ended")
+    if truth.is_wounded:
+        return
+    stored = world.store.items.get(truth.ref)
+    is_answered = stored is not None and stored.status != "marker"
+    if truth.end == "completed" and not (stored and stored.status == "completed"):
+        world.history.violate("P3", f"{name} completed, but its answer is not stored")
+    if truth.end in ("failed", "expired", "rejected") and is_answered:
+        world.history.violate("P3", f"{name} ended {truth.end}, but an answer is stored")
+    if stored is not None and is_answered and not _is_said(world, stored.assistant_text, truth):
+        world.history.violate("P2", f"{name}: the stored text is of no single call")
+    if truth.end == "failed":
+        _check_evidence(world, truth)
+
+
+def _check_evidence(world: World, truth: TurnTruth) -> None:
+    frame = decode_server_frame(truth.outcome)
+    assert isinstance(frame, ResponseFailed)
+    if frame.code not in OURS:
+        return
+    turn_id = truth.request.turn_id
+    kept = any(letter.turn and letter.turn.turn_id == turn_id for letter in world.queues.letters)
+    moved = any(message.turn_id == turn_id for message in world.queues.moved)
+    if not (kept or moved):
+        world.history.violate(
+            "P9", f"{short_turn(turn_id)} failed with {frame.code} and left no dead letter"
+        )
+
+
+def _check_shown(world: World, client: Client, turn: Turn) -> None:
+    name = f"{client.name}: {turn.message_id}"
+    if turn.turn_id is None:
+        if turn.status not in ("rejected",):
+            world.history.violate("P1", f"{name} was never answered ({turn.status})")
+        return
+    if not turn.has_ended:
+        world.history.violate("P1", f"{name} never ended at its reader ({turn.status})")
+        return
+    seen = client.seen.get(turn.turn_id)
+    truth = world.monitor.turns.get(turn.turn_id)
+    is_calm = truth is not None and not truth.is_wounded
+    if seen is not None and is_calm and seen.fetches:
+        world.history.violate("P2", f"{name} could not be rebuilt from its frames")
+    if seen is not None and is_calm and len({kind for kind, _, _ in seen.terminals}) > 1:
+        world.history.violate("P1", f"{name} was told several ends: {seen.terminals}")
+    if truth is None or truth.is_wounded or turn.status == "rejected":
+        return
+    if turn.status != truth.end:
+        world.history.violate("P1", f"{name} shows {turn.status}, the turn ended {truth.end}")
+        return
+    stored = world.store.items.get(truth.ref)
+    if turn.status == "completed" and (stored is None or stored.assistant_text != turn.text):
+        world.history.violate("P3", f"{name} shows {turn.text!r}, stored is {stored}")
+    is_kept = stored is not None and stored.status == "cancelled"
+    if turn.status == "cancelled" and is_kept and stored and stored.assistant_text != turn.text:
+        world.history.violate("P3", f"{name} shows {turn.text!r}, stored is {stored}")
+    if turn.text and not _is_said(world, turn.text, truth):
+        world.history.violate("P2", f"{name} mixes texts: {turn.text!r}")
+
+
+def _is_said(world: World, text: str, truth: TurnTruth) -> bool:
+    """True when one call of this turn said it, from its beginning."""
+    return any(
+        "".join(call.said).startswith(text)
+        for call in world.model.calls
+        if call.message == truth.request.text
+    )
+
+
+def _has_one_order(world: World, session: str) -> bool:
+    """False when gateways with different clocks, or two devices at once, may have numbered the turns.
+
+    Turn ids sort by the clock of the gateway that made them; the ledger's order is the order of arrival.
+    """
+    devices = list(world.plan.clients.values()).count(session)
+    return devices == 1 and not any(fault.kind == "skew" for fault in world.plan.faults)
+
+
+def _truth_of_text(world: World, session: str, text: str) -> TurnTruth | None:
+    found = None
+    for truth in world.monitor.turns.values():
+        if truth.request.session.session_id == session and truth.request.text == text:
+            found = truth
+    return found
+
+
+def _was_calm(world: World, call: Call, from_s: float, to_s: float) -> bool:
+    """True when neither the weather nor a standstill of the process excuses a late stop."""
+    if not world.weather.was_clear(from_s - 1, to_s + 1) or call.process.clock.skew_ms:
+        return False
+    return not any(begin < to_s and from_s < end for begin, end in call.process.stood_still)

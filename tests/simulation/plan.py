@@ -1,0 +1,224 @@
+"""What a run will be, drawn from its seed before it starts: users, their doings, and what goes wrong."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Literal
+
+from shared.contracts.identifiers import MessageId
+from tests.simulation.model import FAULTS as MODEL_FAULTS
+from tests.simulation.model import Script
+from tests.simulation.processes import Sizes
+
+FaultKind = Literal[
+    "kill",
+    "freeze",
+    "drain",
+    "duplicate",
+    "drop",
+    "delay",
+    "skew",
+    "slow_client",
+    "reconnect",
+    "leave",
+    "redis_away",
+    "redis_failover",
+    "redelivery",
+    "model",
+    "store",
+    "trigger_off",
+]
+WEIGHTS: dict[FaultKind, int] = {
+    "kill": 6,
+    "freeze": 5,
+    "drain": 3,
+    "duplicate": 4,
+    "drop": 4,
+    "delay": 4,
+    "skew": 4,
+    "slow_client": 3,
+    "reconnect": 4,
+    "leave": 3,
+    "redis_away": 3,
+    "redis_failover": 4,
+    "redelivery": 4,
+    "model": 8,
+    "store": 4,
+    "trigger_off": 4,
+}
+SERVICES = ("gateway-1", "gateway-2", "orchestrator-1", "orchestrator-2")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that goes wrong; `size` means what its kind makes of it."""
+
+    number: int
+    kind: FaultKind
+    at_s: float
+    for_s: float
+    target: str = ""
+    size: float = 0.0
+    script: Script | None = None
+
+    def __str__(self) -> str:
+        words = [f"#{self.number} {self.kind}", f"at {self.at_s:.2f} s"]
+        if self.for_s:
+            words.append(f"for {self.for_s:.2f} s")
+        if self.target:
+            words.append(f"on {self.target}")
+        if self.size:
+            words.append(f"({self.size:.2f})")
+        if self.script:
+            words.append(f"[{self.script.fault} after {self.script.after} x{self.script.times}]")
+        return " ".join(words)
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a user does."""
+
+    at_s: float
+    client: str
+    what: Literal["send", "stop"]
+    message_id: MessageId
+    text: str = ""
+
+
+@dataclass
+class Plan:
+    """Everything that is fixed before a run."""
+
+    seed: int
+    sizes: Sizes
+    clients: dict[str, str]
+    """Session by client name."""
+    actions: list[Action] = field(default_factory=list)
+    scripts: dict[str, Script] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    environments: int = 2
+    visibility_s: float = 450.0
+
+    @property
+    def ends_at_s(self) -> float:
+        """When the last planned thing is over."""
+        ends = [action.at_s for action in self.actions]
+        ends += [fault.at_s + fault.for_s for fault in self.faults]
+        return max(ends, default=0.0)
+
+
+def draw_plan(seed: int) -> Plan:
+    """The plan of a seed, always the same."""
+    chance = random.Random(f"plan/{seed}")
+    plan = Plan(
+        seed,
+        _draw_sizes(chance),
+        {},
+        environments=chance.choice((1, 2, 3)),
+        visibility_s=chance.choice((450.0, 450.0, 30.0)),
+    )
+    for number in range(1, chance.choice((1, 2, 2, 3)) + 1):
+        _draw_session(plan, f"s{number}", chance)
+    for number in range(chance.choice((1, 2, 3, 3, 4, 5, 6))):
+        plan.faults.append(_draw_fault(plan, number + 1, chance))
+    return plan
+
+
+def _draw_sizes(chance: random.Random) -> Sizes:
+    outbox_bytes = chance.choice((262_144, 262_144, 2_048))
+    return Sizes(
+        slots=chance.choice((1, 2, 4)),
+        burst_capacity=20,
+        batch=chance.choice((1, 5, 10)),
+        function_timeout_s=chance.choice((75.0, 75.0, 16.0)),
+        outbox_bytes=outbox_bytes,
+        write_high_bytes=32_768 if outbox_bytes > 100_000 else 512,
+        flush_tick_ms=chance.choice((40, 200)),
+        retry_in_process_limit_ms=chance.choice((4_000, 500)),
+    )
+
+
+def _draw_session(plan: Plan, session: str, chance: random.Random) -> None:
+    first = f"{session}a"
+    plan.clients[first] = session
+    devices = [first]
+    if chance.random() < 0.3:
+        plan.clients[f"{session}b"] = session
+        devices.append(f"{session}b")
+    at_s = 0.2 + chance.random() * 2
+    for number in range(1, chance.choice((1, 2, 2, 3, 6)) + 1):
+        message_id = MessageId(f"m{number}")
+        text = f"{session} {chance.choice(devices)} says {number}"
+        client = text.split()[1]
+        plan.actions.append(Action(at_s, client, "send", message_id, text))
+        plan.scripts[text] = Script(
+            deltas=chance.choice((1, 4, 8, 20)),
+            ttft_s=0.1 + chance.random() * 1.5,
+            pace_s=chance.choice((0.0, 0.05, 0.3, 0.5)),
+        )
+        if chance.random() < 0.15:
+            stop_at_s = at_s + chance.choice((0.0, 0.3, 1.0, 3.0))
+            plan.actions.append(Action(stop_at_s, client, "stop", message_id))
+        at_s += chance.choice((0.0, 0.05, 1.0, 4.0))
+
+
+def _draw_fault(plan: Plan, number: int, chance: random.Random) -> Fault:
+    kind = chance.choices(list(WEIGHTS), weights=list(WEIGHTS.values()))[0]
+    at_s = chance.choice(plan.actions).at_s + chance.random() * chance.choice((0.1, 1.5, 6.0))
+    for_s, target, size, script = 0.0, "", 0.0, None
+    match kind:
+        case "kill":
+            target = chance.choice((*SERVICES, "environment"))
+            for_s = chance.choice((0.5, 3.0, 20.0))
+        case "freeze":
+            target = chance.choice((*SERVICES, "environment"))
+            for_s = chance.choice((0.5, 2.0, 4.0, 7.0, 14.0))
+        case "drain":
+            target, for_s = chance.choice(SERVICES), 3.0
+        case "duplicate" | "drop":
+            for_s, size = chance.choice((1.0, 5.0, 15.0)), chance.choice((0.05, 0.2, 0.5))
+        case "delay":
+            for_s, size = chance.choice((1.0, 5.0, 15.0)), chance.choice((0.05, 0.4, 2.5))
+        case "skew":
+            at_s, target = 0.0, chance.choice((*SERVICES, "environment"))
+            size = chance.choice((-2.0, -0.5, 0.5, 2.0))
+        case "slow_client":
+            target, for_s = chance.choice(list(plan.clients)), chance.choice((1.0, 6.0, 14.0))
+        case "reconnect":
+            target, for_s = (
+                chance.choice(list(plan.clients)),
+                chance.choice((0.01, 2.0, 10.0, 20.0)),
+            )
+            size = float(chance.random() < 0.3)  # silently
+        case "leave":
+            target = chance.choice(list(plan.clients))
+        case "redis_away":
+            for_s = chance.choice((0.3, 2.0, 6.0, 20.0))
+        case "redis_failover":
+            for_s, size = chance.choice((0.2, 2.0, 5.0)), chance.choice((0.05, 0.4, 1.0))
+        case "redelivery":
+            for_s = 4.0
+        case "model":
+            target, script = _draw_model_fault(plan, chance)
+            at_s = 0.0
+        case "store":
+            for_s = chance.choice((0.5, 3.0, 10.0, 60.0))
+            size = float(chance.random() < 0.6)  # answers get lost, else it is away
+        case "trigger_off":
+            at_s, for_s = chance.choice((0.0, 3.0)), chance.choice((5.0, 30.0, 90.0))
+    return Fault(number, kind, at_s, for_s, target, size, script)
+
+
+def _draw_model_fault(plan: Plan, chance: random.Random) -> tuple[str, Script]:
+    text = chance.choice([action.text for action in plan.actions if action.what == "send"])
+    usual = plan.scripts[text]
+    return text, Script(
+        deltas=usual.deltas,
+        ttft_s=usual.ttft_s,
+        pace_s=usual.pace_s,
+        fault=chance.choice(MODEL_FAULTS),
+        after=chance.choice((0, 0, 1, 3)),
+        times=chance.choice((0, 1, 1, 2)),
+        retry_after_ms=chance.choice((None, None, 2_000, 20_000, 90_000)),
+    )
