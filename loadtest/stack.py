@@ -17,7 +17,7 @@ def chat_url() -> str | None:
     )
     if done.returncode:
         return None
-    url: str | None = json.loads(done.stdout)["urls"].get("chat")
+    url: str | None = json.loads(done.stdout)["urls"].get("websocket")
     return url
 
 

@@ -96,18 +96,16 @@ def _up(state_dir: Path) -> int:
             start_new_session=True,
         )
 
-    def is_settled() -> bool:
-        state = _running(state_file)
-        return supervisor.poll() is not None or (state is not None and state.is_ready)
+    with log.open(errors="replace") as progress:
 
-    wait_until(is_settled, within_s=_UP_WITHIN_S, what=f"the stack (log: {log})")
-    if supervisor.poll() is not None:
-        lines = log.read_text(errors="replace").splitlines()
-        print("\n".join(lines[-20:]), file=sys.stderr)
-        return 1
-    state = _running(state_file)
-    print(f"up: {state.urls['chat'] if state else ''}")
-    return 0
+        def is_settled() -> bool:
+            state = _running(state_file)
+            settled = supervisor.poll() is not None or (state is not None and state.is_ready)
+            print(progress.read(), end="", flush=True)
+            return settled
+
+        wait_until(is_settled, within_s=_UP_WITHIN_S, what=f"the stack (log: {log})")
+    return 0 if supervisor.poll() is None else 1
 
 
 def _running(state_file: StateFile) -> StackState | None:

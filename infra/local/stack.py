@@ -20,6 +20,7 @@ from infra.local.knowledge import KnowledgeSeeder
 from infra.local.plan import PlannedProcess, plan_stack
 from infra.local.ports import require_free
 from infra.local.processes import ChildProcess, Identity, start_mark
+from infra.local.progress import Progress
 from infra.local.readiness import wait_healthy
 from infra.local.state import ProcessRecord, StackState, StateFile, leftovers
 from infra.package import FUNCTIONS, Bundle, build_bundle
@@ -50,6 +51,7 @@ class Stack:
         self._local = local
         self._follower = follower
         self._clock = SystemClock()
+        self._progress = Progress(self._clock)
         self._state_dir = (ROOT / local.state_dir).resolve()
         self._logs = self._state_dir / "logs"
         self._state_file = StateFile(self._state_dir)
@@ -107,22 +109,28 @@ class Stack:
         return self._state_dir / "emulator"
 
     def _start(self) -> None:
+        step = self._progress.step
         self._start_infrastructure()
-        bundles = _build_bundles()
-        self._wait_ready(self._plan.infrastructure())
-        print("deploying the stacks", flush=True)
+        with step("building the Lambda bundles"):
+            bundles = _build_bundles()
+        with step("Valkey, AWS emulator, model server"):
+            self._wait_ready(self._plan.infrastructure())
         emulator_url = self._plan.aws_emulator.url
         deployer = Deployer(ROOT, emulator_url, self._settings)
-        deployment = deployer.deploy(bundles)
-        KnowledgeSeeder(
-            ROOT / "knowledge",
-            ROOT / "build/knowledge",
-            emulator_url,
-            builder=bundles["knowledge_refresh"],
-        ).seed(deployment.knowledge_bucket, deployment.refresh_function)
-        self._start_services(deployment)
-        self._wait_ready(self._plan.services())
-        deployer.warm_up(deployment)
+        with step("deploying the CloudFormation stacks"):
+            deployment = deployer.deploy(bundles)
+        with step("knowledge documents and index"):
+            KnowledgeSeeder(
+                ROOT / "knowledge",
+                ROOT / "build/knowledge",
+                emulator_url,
+                builder=bundles["knowledge_refresh"],
+            ).seed(deployment.knowledge_bucket, deployment.refresh_function)
+        with step("gateway, orchestrator"):
+            self._start_services(deployment)
+            self._wait_ready(self._plan.services())
+        with step("burst worker initialised"):
+            deployer.warm_up(deployment)
         self._note(is_ready=True)
 
     def _start_infrastructure(self) -> None:
