@@ -1,4 +1,4 @@
-"""The `burstchat` command: the local stack up and down, and a chat with any gateway."""
+"""The `burstchat` command: the local stack up and down, a chat with any gateway, and dead letters."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from clients.address import ServerAddress
 from clients.terminal import run_chat
+from ops.dlq import add_dlq_verbs, run_dlq
 from shared.errors import ConfigurationError
 from shared.settings import load_settings
 
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.verb == "chat":
         return _chat(options.url, options.user, options.session)
+    if options.verb == "dlq":
+        return run_dlq(options)
     return _stack(options.verb, as_json=getattr(options, "json", False))
 
 
@@ -54,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--url", help="address of a gateway; default: the local stack")
     chat.add_argument("--user", help="name of the user (needs a gateway in dev mode)")
     chat.add_argument("--session", help="continue this session")
+    add_dlq_verbs(verbs)
     return parser
 
 

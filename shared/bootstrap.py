@@ -182,12 +182,20 @@ async def open_triage_ports(
 
 @asynccontextmanager
 async def open_redrive_ports(
-    settings: Settings, clock: Clock, randomness: Randomness
+    settings: Settings, clock: Clock, randomness: Randomness, credential: Credential | None = None
 ) -> AsyncIterator[RedrivePorts]:
-    """The ports of the `burstchat dlq` commands, closed on leaving. Nothing is asked yet."""
+    """The ports of the `burstchat dlq` commands, closed on leaving. Nothing is asked yet.
+
+    `credential` None = AWS's default chain.
+    """
     async with AsyncExitStack() as closing:
         shared = _Shared(
-            settings, clock, randomness, closing, redis_connections=FUNCTION_REDIS_CONNECTIONS
+            settings,
+            clock,
+            randomness,
+            closing,
+            redis_connections=FUNCTION_REDIS_CONNECTIONS,
+            credential=credential,
         )
         yield RedrivePorts(
             sessions=shared.sessions(),
@@ -311,6 +319,7 @@ class _Shared:
         closing: AsyncExitStack,
         *,
         redis_connections: int | None = None,
+        credential: Credential | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -324,7 +333,7 @@ class _Shared:
         closing.push_async_callback(self.redis.aclose)
         self.http = HttpSession()
         closing.push_async_callback(self.http.close)
-        self._credentials = AwsCredentials(settings.aws.aws_region)
+        self._credentials = AwsCredentials(settings.aws.aws_region, fixed=credential)
         self._sqs = self._aws_api("sqs", settings.aws.sqs_timeout_ms)
 
     def _aws_api(self, service: Literal["dynamodb", "sqs"], timeout_ms: int) -> AwsJsonApi:

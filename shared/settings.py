@@ -299,6 +299,12 @@ def load_settings(role: Role, environ: Mapping[str, str] | None = None) -> Setti
     return settings
 
 
+def is_set(name: str, environ: Mapping[str, str] | None = None) -> bool:
+    """True when the environment gives the variable a value."""
+    source = os.environ if environ is None else environ
+    return bool(source.get(name, "").strip())
+
+
 def variable_name(setting: Field[Any]) -> str:
     """The environment variable of a setting."""
     return setting.metadata["env"] or PREFIX + setting.name.upper()
