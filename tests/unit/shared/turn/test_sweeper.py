@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -211,6 +212,19 @@ class TestTakeover:
         ]
         assert all(each.ended_at_ms > each.started_at_ms for each in letter.attempts)
 
+    async def test_a_takeover_that_fails_keeps_the_lost_attempt_as_evidence_too(self) -> None:
+        world = SweepWorld(HALF, [KeyError("a bug")])
+        async with world.sweeping():
+            await crashed_once(world)
+            world.queue.process = world.start("worker-2")
+            await seconds(world, 6)
+
+        ((_, letter),) = world.dead_letters.letters
+        assert [(each.attempt, each.worker, each.outcome) for each in letter.attempts] == [
+            (1, "worker-1", "crashed"),
+            (2, "worker-2", "failed"),
+        ]
+
     async def test_of_two_sweepers_one_dispatches(self) -> None:
         world = SweepWorld(HALF, sweepers=4)
         world.due._held_ms = 0  # no holdings: all sweepers see all entries
@@ -334,7 +348,7 @@ async def store_answer(world: SweepWorld, request: TurnRequest) -> None:
 class TestRetry:
     async def test_a_postponed_retry_that_nobody_claims_fails_45_s_after_its_time(self) -> None:
         world = SweepWorld([ModelOverloaded("busy", retry_after_ms=10_000)])
-        world.limits = msgspec_free_replace(world.limits, retry_in_process_limit_ms=4_000)
+        world.limits = replace(world.limits, retry_in_process_limit_ms=4_000)
         async with world.sweeping():
             worker = world.start()
             request = await world.accept("Hi")
@@ -349,12 +363,6 @@ class TestRetry:
         end = only(world.frames(), ResponseFailed)
         assert (end.code, end.retryable) == ("deadline_exceeded", True)
         assert world.dead_letters.letters == []
-
-
-def msgspec_free_replace(limits: Any, **changes: Any) -> Any:
-    import dataclasses
-
-    return dataclasses.replace(limits, **changes)
 
 
 class TestNeverClaimed:
@@ -529,13 +537,13 @@ class TestOvertaken:
         assert world.intake.offered == []
         assert ends(world) == []
 
-    async def test_a_takeover_or_a_failure_that_a_claim_overtook(self) -> None:
+    @pytest.mark.parametrize("lost_for_s", [10, 40], ids=["takeover", "failure"])
+    async def test_a_takeover_or_a_failure_that_a_claim_overtook(self, lost_for_s: int) -> None:
         world = SweepWorld(HALF, sweepers=1)
         async with world.sweeping():
-            world.sweepers[0]._due = world.due
             request, _ = await crashed_once(world)
             world.queue.unavailable = True
-            await seconds(world, 40)
+            await seconds(world, lost_for_s)
             (seen,) = await world.due.look([request.ref], world.clock.now_ms())
             assert seen is not None
             sent = len(world.intake.offered)
