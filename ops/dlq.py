@@ -24,7 +24,7 @@ from ops.dlq_text import (
     turn_text,
     turns_text,
 )
-from shared.bootstrap import RedrivePorts, open_redrive_ports
+from shared.bootstrap.redrive import RedrivePorts, open_redrive_ports
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.dead_turns import DeadTurnBrief
 from shared.errors import ChatError

@@ -132,7 +132,9 @@ def report_text(report: CampaignReport) -> str:
         for turn in report.left_out
     ]
     if report.stopped:
-        lines.append(f"stopped: {report.stopped}; {report.untouched} turns untouched")
+        lines.append(f"stopped: {report.stopped}")
+    if report.untouched:
+        lines.append(f"{report.untouched} untouched")
     lines.append(f"{report.redriven} redriven")
     return "\n".join(lines)
 

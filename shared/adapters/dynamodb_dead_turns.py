@@ -175,7 +175,6 @@ class DynamoDbDeadTurns:
         return old is None or int(old.expires_at.N) <= self._now_s()
 
     def _writes(self, turn: DeadTurn, rank: int, place: _Place | None) -> dict[str, Any]:
-        life = _life(turn)
         pk = _Text(turn.letter.fingerprint)
         sk = _Text(f"{turn.letter.dead_at_ms:013d}#{turn.id}")
         record = {
@@ -194,7 +193,7 @@ class DynamoDbDeadTurns:
             "fingerprint": pk,
             "death": sk,
             "rank": _Number(str(rank)),
-            "life": _Number(str(life)),
+            "life": _Number(str(turn.life_ms)),
             "expires_at": self._expires_at(),
         }
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(pk)"}
@@ -208,7 +207,7 @@ class DynamoDbDeadTurns:
             {"Put": {"TableName": self._table, "Item": pointer, **condition}},
             {"Put": {"TableName": self._table, "Item": record}},
         ]
-        is_replaced = place is not None and int(place.life.N) == life
+        is_replaced = place is not None and int(place.life.N) == turn.life_ms
         if place is not None and is_replaced and (place.fingerprint, place.death) != (pk, sk):
             key = {"pk": place.fingerprint, "sk": place.death}
             writes.append({"Delete": {"TableName": self._table, "Key": key}})
@@ -262,15 +261,10 @@ class DynamoDbDeadTurns:
         return self._clock.now_ms() // 1000
 
 
-def _life(turn: DeadTurn) -> int:
-    """When the turn was accepted or last redriven: what dies twice has lived twice."""
-    return 0 if turn.letter.turn is None else turn.letter.turn.accepted_at_ms
-
-
 def _rank(turn: DeadTurn) -> int:
     """Later lives before earlier ones, later attempts before earlier ones, letters before moved messages."""
     attempt = min(turn.last_attempt, _ATTEMPTS_IN_RANK - 1)
-    return (_life(turn) * _ATTEMPTS_IN_RANK + attempt) * 2 + (turn.origin == "letter")
+    return (turn.life_ms * _ATTEMPTS_IN_RANK + attempt) * 2 + (turn.origin == "letter")
 
 
 def _brief_of(turn: DeadTurn) -> DeadTurnBrief:

@@ -31,11 +31,15 @@ DeadTurnState = Literal["open", "redriven", "discarded"]
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person did about a dead turn, and when (epoch ms)."""
+    """What a person did about a dead turn, and when (epoch ms).
+
+    `life_ms` names the death: when the turn that died was accepted or last redriven. Times of hosts do not compare.
+    """
 
     kind: Literal["redriven", "discarded"]
     by: str
     at_ms: int
+    life_ms: int
     note: str = ""
 
 
@@ -59,9 +63,14 @@ class DeadTurn(msgspec.Struct, frozen=True, kw_only=True):
         return max(tried, 0 if self.letter.turn is None else self.letter.turn.attempt_hint)
 
     @property
+    def life_ms(self) -> int:
+        """When the turn was accepted or last redriven, epoch ms: what dies twice has lived twice."""
+        return 0 if self.letter.turn is None else self.letter.turn.accepted_at_ms
+
+    @property
     def state(self) -> DeadTurnState:
         """`open` until somebody acts on this death; steps of an earlier death do not count."""
-        steps = [step for step in self.trail if step.at_ms >= self.letter.dead_at_ms]
+        steps = [step for step in self.trail if step.life_ms == self.life_ms]
         return steps[-1].kind if steps else "open"
 
     @property

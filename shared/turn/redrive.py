@@ -91,7 +91,8 @@ class Redrive:
         dead = await self._dead_turns.find(turn_id)
         if dead is None or dead.state != "open":
             return False
-        step = Step(kind="discarded", by=by, at_ms=self._clock.now_ms(), note=why)
+        now_ms = self._clock.now_ms()
+        step = Step(kind="discarded", by=by, at_ms=now_ms, life_ms=dead.life_ms, note=why)
         await self._dead_turns.note(turn_id, step)
         _log.info("dead_turn.discarded", turn_id=turn_id, by=by)
         return True
@@ -110,8 +111,8 @@ class Redrive:
             connection_id=None,
             detached=True,
             priority="low",
-            # Its clocks start anew: a day of the low priority's limit.
-            accepted_at_ms=now_ms,
+            # Its clocks start anew, with a day of the low priority's limit; never before those of its last life.
+            accepted_at_ms=max(now_ms, dead.life_ms + 1),
             ready_at_ms=0,
             limit_at_ms=0,
             enqueued_at_ms=now_ms,
@@ -129,7 +130,7 @@ class Redrive:
                     return Redriven(request.turn_id, "alive" if is_alive else "ended", status)
         await self._queue.send("background", message)
         await self._sessions.mark_placed(request.ref, "queue", now_ms)
-        step = Step(kind="redriven", by=by, at_ms=now_ms)
+        step = Step(kind="redriven", by=by, at_ms=now_ms, life_ms=dead.life_ms)
         await self._dead_turns.note(request.turn_id, step)
         _log.info("dead_turn.redriven", turn_id=request.turn_id, by=by, redrives=dead.redrives + 1)
         return Redriven(request.turn_id, "redriven", "waiting")

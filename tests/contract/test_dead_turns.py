@@ -21,8 +21,10 @@ from tests.fakes.deaths import NOW_MS, death
 from tests.fakes.emulator import Emulator
 
 FINGERPRINT = death().letter.fingerprint
-REDRIVEN = Step(kind="redriven", by="ann", at_ms=NOW_MS + 5_000)
-DISCARDED = Step(kind="discarded", by="ben", at_ms=NOW_MS + 6_000, note="a test")
+REDRIVEN = Step(kind="redriven", by="ann", at_ms=NOW_MS + 5_000, life_ms=death().life_ms)
+DISCARDED = Step(
+    kind="discarded", by="ben", at_ms=NOW_MS + 6_000, life_ms=death().life_ms, note="a test"
+)
 
 
 def in_memory(request: pytest.FixtureRequest) -> DeadTurns:

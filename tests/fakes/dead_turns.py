@@ -87,5 +87,4 @@ def brief_of(turn: DeadTurn) -> DeadTurnBrief:
 
 
 def _rank(turn: DeadTurn) -> tuple[int, int, bool]:
-    life = 0 if turn.letter.turn is None else turn.letter.turn.accepted_at_ms
-    return life, turn.last_attempt, turn.origin == "letter"
+    return turn.life_ms, turn.last_attempt, turn.origin == "letter"
