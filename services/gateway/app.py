@@ -35,7 +35,9 @@ from services.gateway.web_page import PAGE_FOLDER, WebPage
 from services.gateway.websocket import SocketLimits, WebSocketEndpoint
 from services.http_server import HttpServer
 from services.lifecycle import Part, StopSignals, run_parts
-from shared.bootstrap import GatewayPorts, push_credential, sweep_limits
+from shared.bootstrap.adapters import push_credential
+from shared.bootstrap.gateway import GatewayPorts
+from shared.bootstrap.limits import sweep_limits
 from shared.clock import Clock, Randomness
 from shared.contracts.identifiers import OwnerId
 from shared.policy.admission import BurstLimits
@@ -85,7 +87,13 @@ def build_gateway(
     )
     door = Door(watch, _burst_limits(settings), gateway.user_turns_per_min, clock)
     connections = Connections(clock, door.queued_wait_ms)
-    lease = OwnerLease(ports.registry, owner, gateway.owner_renew_ms, clock)
+    lease = OwnerLease(
+        ports.registry,
+        owner,
+        clock,
+        lease_ms=gateway.owner_lease_ms,
+        renew_ms=gateway.owner_renew_ms,
+    )
     readiness = Readiness({"redis": lambda: lease.fault})
     identities = Identities(
         mode=gateway.auth_mode,

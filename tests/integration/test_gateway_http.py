@@ -142,15 +142,19 @@ async def test_another_path_is_no_socket(world: GatewayWorld) -> None:
 # health ------------------------------------------------------------------------------------------
 
 
-async def test_readiness_names_what_fails(world: GatewayWorld) -> None:
+async def test_a_gateway_is_alive_and_ready(world: GatewayWorld) -> None:
     assert (await call(world, "GET", "/healthz"))[0] == 200
     async with world.client():
         status, _, body = await call(world, "GET", "/readyz")
     assert (status, json.loads(body)) == (200, {"status": "ready", "failing": {}})
-    world.registry.unavailable = True
-    await world.gateway.parts[0].renew()  # type: ignore[attr-defined]
-    world.gateway.drain._readiness.is_draining = True
-    status, _, body = await call(world, "GET", "/readyz")
+
+
+async def test_readiness_names_what_fails() -> None:
+    async with gateway_world(owner_lease_ms=0) as world:
+        world.registry.unavailable = True
+        await world.gateway.parts[0].renew()  # type: ignore[attr-defined]
+        world.gateway.drain._readiness.is_draining = True
+        status, _, body = await call(world, "GET", "/readyz")
     assert status == 503
     assert json.loads(body)["failing"] == {
         "redis": "the fake registry was told to be away",
