@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from functions.burst_worker.batch import TurnBatch
 from functions.burst_worker.batch_event import batch_answer, read_messages
-from shared.bootstrap import Worker, open_worker
+from shared.bootstrap.worker import Worker, open_worker
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.turns import TurnRequest
 from shared.settings import Settings, load_settings

@@ -7,11 +7,8 @@ from typing import Any
 
 from functions.burst_worker.composition import burst_worker
 from functions.burst_worker.environment import Environment, LambdaContext
-from shared.bootstrap import import_worker_adapters
 
-# While the environment initialises, so that a snapshot holds the modules; nothing is connected yet.
-import_worker_adapters()
-
+# The imports above bring every adapter, so that a snapshot holds the modules; nothing is connected yet.
 _environment = Environment(burst_worker)
 atexit.register(_environment.shut_down)
 

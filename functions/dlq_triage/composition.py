@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from functions.dlq_triage.dead_message import batch_answer, read_messages
 from functions.dlq_triage.triage import Triage
-from shared.bootstrap import open_triage_ports
+from shared.bootstrap.triage import open_triage_ports
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.turns import QueueName
 from shared.settings import AwsSettings, load_settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.gateway.app import build_gateway
 from services.http_server import listen
 from services.lifecycle import StopSignals, run_process
-from shared.bootstrap import open_gateway_ports
+from shared.bootstrap.gateway import open_gateway_ports
 from shared.clock import SystemClock, SystemRandomness
 from shared.settings import load_settings, unknown_variables
 from shared.telemetry import Log, Metrics, configure_logging

@@ -14,7 +14,9 @@ from services.orchestrator.intake import IntakeApp
 from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.placement import Placement
 from services.orchestrator.tenant_shares import TenantShares
-from shared.bootstrap import Worker, open_worker, push_credential, sweep_limits
+from shared.bootstrap.adapters import push_credential
+from shared.bootstrap.limits import sweep_limits
+from shared.bootstrap.worker import Worker, open_worker
 from shared.clock import Clock, Randomness, SystemClock, SystemRandomness
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.policy.admission import BurstLimits, StrainLimits

@@ -20,7 +20,8 @@ from services.http_server import listen
 from services.lifecycle import StopSignals
 from shared.adapters.http_session import HttpSession
 from shared.adapters.management_api_push import ManagementApiPush
-from shared.bootstrap import GatewayPorts, push_credential
+from shared.bootstrap.adapters import push_credential
+from shared.bootstrap.gateway import GatewayPorts
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.identifiers import ClaimNonce, SessionId, SessionRef, TenantId, TurnId, UserId
 from shared.contracts.ledger import Append, Claimed, ClaimRef, Finished, Follower, Held

@@ -15,7 +15,7 @@ import pytest
 
 from functions.burst_worker.composition import burst_worker
 from functions.burst_worker.environment import Environment
-from shared.bootstrap import open_gateway_ports
+from shared.bootstrap.gateway import open_gateway_ports
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.turns import TurnRequest, encode_turn
 from tests.fakes.emulator import Emulator, emulator  # noqa: F401

@@ -16,7 +16,7 @@ from services.gateway.app import build_gateway
 from services.http_server import listen
 from services.lifecycle import StopSignals
 from services.orchestrator.app import run_orchestrator
-from shared.bootstrap import open_gateway_ports
+from shared.bootstrap.gateway import open_gateway_ports
 from shared.clock import SystemClock, SystemRandomness
 from shared.settings import load_settings
 from shared.telemetry import Metrics

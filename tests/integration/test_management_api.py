@@ -15,7 +15,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from shared.bootstrap import push_credential
+from shared.bootstrap.adapters import push_credential
 from shared.policy.sigv4 import sign
 from shared.ports import PushFrame, PushStatus
 from tests.fakes.gateway_world import GatewayWorld, gateway_world

@@ -21,7 +21,8 @@ from services.lifecycle import StopSignals
 from services.orchestrator.app import run_orchestrator
 from shared.adapters.http_session import HttpSession
 from shared.adapters.http_turn_intake import HttpTurnIntake
-from shared.bootstrap import open_gateway_ports, push_credential
+from shared.bootstrap.adapters import push_credential
+from shared.bootstrap.gateway import open_gateway_ports
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.ledger import AcceptedAsHead, AcceptedAsWaiting
 from shared.errors import DependencyUnavailable

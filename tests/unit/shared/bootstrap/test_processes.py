@@ -3,7 +3,9 @@ import sys
 
 import pytest
 
-from shared.bootstrap import open_gateway_ports, open_worker, push_credential
+from shared.bootstrap.adapters import push_credential
+from shared.bootstrap.gateway import open_gateway_ports
+from shared.bootstrap.worker import open_worker
 from shared.clock import SystemClock, SystemRandomness
 from shared.errors import ConfigurationError, DependencyUnavailable
 from shared.policy.sigv4 import Credential
@@ -37,7 +39,7 @@ def modules_after(statement: str) -> set[str]:
 
 
 def test_the_gateway_never_loads_what_only_workers_need():
-    loaded = modules_after("import shared.bootstrap")
+    loaded = modules_after("import shared.bootstrap.gateway")
     assert loaded.isdisjoint({"anthropic", "boto3", "botocore", "numpy", "wordllama", "fastapi"})
 
 

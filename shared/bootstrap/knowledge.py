@@ -1,0 +1,53 @@
+"""The knowledge index: read by workers, written by the refresh."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Final
+
+from shared.adapters.index_sources import S3IndexSource
+from shared.adapters.s3_artefacts import S3Artefacts, connect_s3
+from shared.adapters.s3_index_repository import S3IndexRepository
+from shared.adapters.watched_index import WatchedIndex
+from shared.adapters.wordllama_embedder import WordLlamaEmbedder
+from shared.clock import Clock
+from shared.settings import Settings
+
+S3_TIMEOUT_MS: Final = 5_000
+REFRESH_S3_TIMEOUT_MS: Final = 10_000
+"""A refresh has no reader who waits: a slow S3 is better than an alarm."""
+
+
+async def open_knowledge(
+    settings: Settings, clock: Clock, closing: AsyncExitStack
+) -> tuple[WordLlamaEmbedder, WatchedIndex]:
+    """The embedder and the current index, loaded; run the index's watch to follow refreshes.
+
+    Raises DependencyUnavailable when no index can be read.
+    """
+    aws = settings.aws
+    client = connect_s3(
+        region=aws.aws_region, endpoint_url=aws.aws_endpoint_url, timeout_ms=S3_TIMEOUT_MS
+    )
+    closing.callback(client.close)
+    embedder = WordLlamaEmbedder()
+    index = WatchedIndex(
+        S3IndexSource(S3Artefacts(client, aws.knowledge_bucket), embedder),
+        clock,
+        poll_interval_ms=aws.index_poll_ms,
+    )
+    await asyncio.gather(asyncio.to_thread(embedder.load), index.refresh())
+    return embedder, index
+
+
+def make_knowledge_repository(settings: Settings) -> tuple[S3Artefacts, S3IndexRepository]:
+    """The documents' bucket and the index kept in it; no connection is opened yet."""
+    aws = settings.aws
+    client = connect_s3(
+        region=aws.aws_region,
+        endpoint_url=aws.aws_endpoint_url,
+        timeout_ms=REFRESH_S3_TIMEOUT_MS,
+    )
+    artefacts = S3Artefacts(client, aws.knowledge_bucket)
+    return artefacts, S3IndexRepository(artefacts, WordLlamaEmbedder())

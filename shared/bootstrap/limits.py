@@ -1,0 +1,63 @@
+"""Settings as the limits that decisions take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shared.policy.limits import AnswerPlan, TurnLimits
+from shared.policy.load_level import answer_plan
+from shared.policy.sweeping import SweepLimits
+from shared.settings import Role, Settings
+from shared.turn.load_watch import LoadWatch
+
+
+def sweep_limits(settings: Settings) -> SweepLimits:
+    """The limits that every sweeper of the deployment goes by."""
+    turn = settings.turn
+    return SweepLimits(
+        stale_after_ms=turn.stale_after_ms,
+        predecessor_wait_limit_ms=turn.predecessor_wait_limit_ms,
+        unclaimed_limit_ms=turn.unclaimed_limit_ms,
+        attempts_per_turn=turn.attempts_per_turn,
+        crashes_per_turn=turn.crashes_per_turn,
+        lease_ms=turn.lease_ms,
+        reservation_ms=turn.reservation_ms,
+    )
+
+
+def turn_limits(settings: Settings, role: Role) -> TurnLimits:
+    """The limits of turns that this role runs."""
+    turn, model = settings.turn, settings.model
+    return TurnLimits(
+        stale_after_ms=turn.stale_after_ms,
+        first_text_limit_ms=turn.first_text_limit_ms,
+        late_attempt_min_ms=turn.late_attempt_min_ms,
+        generation_limit_ms=turn.generation_limit_ms,
+        first_event_timeout_ms=model.model_first_event_timeout_ms,
+        silence_timeout_ms=model.model_silence_timeout_ms,
+        attempts_per_turn=turn.attempts_per_turn,
+        retry_backoff_ms=turn.retry_backoff_ms,
+        # A function pays for every second it waits; a service waits for nothing.
+        retry_in_process_limit_ms=(
+            turn.retry_in_process_limit_ms if role == "burst_worker" else None
+        ),
+        lease_ms=turn.lease_ms,
+        renew_interval_ms=settings.renew_interval_ms,
+        reader_grace_ms=turn.reader_grace_ms,
+        passages_per_prompt=turn.passages_per_prompt,
+        source_timeout_ms=turn.source_timeout_ms,
+        intent_confidence_floor=turn.intent_confidence_floor,
+        cached_history_turns=turn.history_turns,
+        cached_history_tokens=turn.history_tokens,
+    )
+
+
+def answer_plans(settings: Settings, watch: LoadWatch) -> Callable[[], AnswerPlan]:
+    """How turns are answered, read once per turn: the load level shortens and cheapens."""
+    normal = AnswerPlan(
+        model=settings.model.model_primary,
+        max_tokens=settings.turn.max_tokens,
+        history_turns=settings.turn.history_turns,
+        history_tokens=settings.turn.history_tokens,
+    )
+    return lambda: answer_plan(watch.level, normal, settings.model.model_fast)

@@ -1,0 +1,166 @@
+"""A consumer of turns: the engine, its ports and its background work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from shared.adapters.linear_intent_classifier import LinearIntentClassifier
+from shared.adapters.redis_load_board import RedisLoadBoard
+from shared.adapters.vector_retriever import VectorRetriever
+from shared.adapters.watched_index import WatchedIndex
+from shared.adapters.wordllama_embedder import WordLlamaEmbedder
+from shared.bootstrap.adapters import FUNCTION_REDIS_CONNECTIONS, ProcessAdapters
+from shared.bootstrap.knowledge import open_knowledge
+from shared.bootstrap.limits import answer_plans, turn_limits
+from shared.bootstrap.model import open_model
+from shared.clock import Clock, Randomness
+from shared.policy.limits import FlushLimits, PushLimits
+from shared.ports import (
+    ChatModel,
+    DeadLetterQueue,
+    DueTurns,
+    FramePush,
+    LoadBoard,
+    SessionQueue,
+    TurnClaims,
+    TurnDispatcher,
+    TurnFollowers,
+    TurnQueue,
+    TurnStore,
+)
+from shared.settings import Role, Settings
+from shared.telemetry import Metrics
+from shared.turn.engine import TurnEngine, TurnPorts
+from shared.turn.load_watch import LoadWatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """What a consumer of turns is made of; `background` flushes, renews and watches until the worker closes.
+
+    When `background` ends before that, turns no longer move: stop the process, or open another worker.
+    """
+
+    engine: TurnEngine
+    sessions: SessionQueue
+    turn_queue: TurnQueue
+    dead_letters: DeadLetterQueue
+    load: LoadBoard
+    watch: LoadWatch
+    claims: TurnClaims
+    followers: TurnFollowers
+    store: TurnStore
+    push: FramePush
+    due: DueTurns
+    background: asyncio.Task[None]
+
+
+@asynccontextmanager
+async def open_worker(
+    settings: Settings,
+    role: Role,
+    *,
+    worker: str,
+    dispatcher: Callable[[TurnQueue, SessionQueue], TurnDispatcher],
+    clock: Clock,
+    randomness: Randomness,
+    metrics: Metrics,
+) -> AsyncIterator[Worker]:
+    """A worker that is ready to run turns; `worker` names it in claims, logs and dead letters.
+
+    Raises DependencyUnavailable when the knowledge index cannot be read: it holds the prompt, without which nobody
+    should answer. Leaving waits for the pushes under way, then closes.
+    """
+    async with AsyncExitStack() as closing:
+        connections = FUNCTION_REDIS_CONNECTIONS if role == "burst_worker" else None
+        adapters = ProcessAdapters(
+            settings, clock, randomness, closing, redis_connections=connections
+        )
+        embedder, index = await open_knowledge(settings, clock, closing)
+        load = RedisLoadBoard(adapters.redis, clock)
+        watch = LoadWatch(
+            load, clock, burst_capacity_turns=settings.orchestrator.burst_capacity_turns
+        )
+        turn_queue, sessions, dead_letters = (
+            adapters.turn_queue(),
+            adapters.sessions(),
+            adapters.dead_letters(),
+        )
+        ports = _turn_ports(
+            adapters,
+            embedder,
+            index,
+            model=open_model(settings, clock, closing),
+            dispatcher=dispatcher(turn_queue, sessions),
+            dead_letters=dead_letters,
+        )
+        engine = TurnEngine(
+            ports,
+            system_prompt=index.current().prompt,
+            plan=answer_plans(settings, watch),
+            worker=worker,
+            clock=clock,
+            randomness=randomness,
+            metrics=metrics,
+            limits=turn_limits(settings, role),
+            flush=FlushLimits(
+                tick_ms=settings.turn.flush_tick_ms, tick_max_ms=settings.turn.flush_tick_max_ms
+            ),
+            pushes=PushLimits(requests_per_endpoint=settings.push.push_requests_per_endpoint),
+        )
+        background = asyncio.create_task(_run_background(engine, watch, index), name="background")
+        closing.push_async_callback(_stop, background)
+        closing.push_async_callback(engine.close)
+        yield Worker(
+            engine=engine,
+            sessions=sessions,
+            turn_queue=turn_queue,
+            dead_letters=dead_letters,
+            load=load,
+            watch=watch,
+            claims=ports.claims,
+            followers=ports.followers,
+            store=ports.store,
+            push=ports.push,
+            due=adapters.due(),
+            background=background,
+        )
+
+
+def _turn_ports(
+    adapters: ProcessAdapters,
+    embedder: WordLlamaEmbedder,
+    index: WatchedIndex,
+    *,
+    model: ChatModel,
+    dispatcher: TurnDispatcher,
+    dead_letters: DeadLetterQueue,
+) -> TurnPorts:
+    return TurnPorts(
+        claims=adapters.claims(),
+        followers=adapters.followers(),
+        store=adapters.store(),
+        push=adapters.push(),
+        model=model,
+        classifier=LinearIntentClassifier(index.current, embedder),
+        retriever=VectorRetriever(index.current, embedder),
+        dispatcher=dispatcher,
+        dead_letters=dead_letters,
+    )
+
+
+async def _run_background(engine: TurnEngine, watch: LoadWatch, index: WatchedIndex) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(engine.run(), name="engine")
+        tasks.create_task(watch.run(), name="load-watch")
+        tasks.create_task(index.run(), name="index-watch")
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    # Its error has been the owner's to see: `Worker.background`.
+    with suppress(asyncio.CancelledError, Exception):
+        await task
