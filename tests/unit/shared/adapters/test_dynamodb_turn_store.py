@@ -151,6 +151,30 @@ async def test_newest_goes_on_from_the_continuation_key_until_the_page_is_full()
     assert all(request["ConsistentRead"] for request in requests)
 
 
+@pytest.mark.case("B-22")
+async def test_every_read_asks_for_what_was_just_written() -> None:
+    store, http = scripted((200, b"{}"))
+
+    await store.get(TURN.ref)
+    await store.newest(SESSION, limit=5)
+
+    for call in http.calls:
+        assert msgspec.json.decode(call.body)["ConsistentRead"] is True
+
+
+@pytest.mark.case("B-38")
+async def test_no_number_travels_as_a_float() -> None:
+    store, http = scripted((200, b"{}"))
+
+    await store.put(TURN)
+
+    item = msgspec.json.decode(http.calls[0].body)["Item"]
+    for attribute in item.values():
+        ((kind, value),) = attribute.items()
+        assert kind in ("S", "N")
+        assert kind == "S" or value.isdigit()
+
+
 async def test_the_size_is_checked_before_anything_is_sent() -> None:
     store, http = scripted((200, b"{}"))
     empty = msgspec.json.encode(msgspec.structs.replace(TURN, assistant_text="")).decode()

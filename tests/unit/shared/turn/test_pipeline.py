@@ -373,8 +373,16 @@ async def test_stop_before_any_text_stores_nothing() -> None:
 
 
 @pytest.mark.case("B-05")
-async def test_readers_gone_past_the_grace_close_the_model_call() -> None:
-    world = TurnWorld(["Half", Forever()], silence_timeout_ms=60_000)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param([Forever()], id="before the first token"),
+        pytest.param([step for _ in range(99) for step in ("more ", Wait(0.2))], id="mid-stream"),
+        pytest.param(["Half", Forever()], id="during a pause"),
+    ],
+)
+async def test_readers_gone_past_the_grace_close_the_model_call(script: list[Any]) -> None:
+    world = TurnWorld(script, silence_timeout_ms=60_000)
     async with world.running():
         request = await world.accept("Hi")
         task = world.begin(request)
