@@ -1,11 +1,28 @@
-"""What every kind of test shares: a skipped test is loud, and a failure where CI is true."""
+"""What every kind of test shares: one running stack, and skipped tests that are loud, and fail where CI is true."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
+
+from tests.harness.stack import Stack, running_stack
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack with a single inline slot, so that a second user already overflows; it looks for a new index often."""
+    with running_stack(
+        tmp_path_factory.mktemp("stack"), inline_slots=1, index_poll_ms=500
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def stack_url(stack: Stack) -> str:
+    """The address of the running stack's page."""
+    return stack.http_url
 
 
 @pytest.hookimpl(hookwrapper=True)
