@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
+from services.http_server import HttpServer, listen
+from services.orchestrator.intake import IntakeApp
 from shared.adapters.http_session import HttpSession
 from shared.adapters.http_turn_intake import HttpTurnIntake
 from shared.clock import SystemClock
@@ -16,7 +19,11 @@ from shared.contracts.identifiers import MessageId, SessionId, TenantId, TurnId,
 from shared.contracts.turns import IntakeDecision, TurnRequest, decode_turn
 from shared.errors import ConfigurationError, DependencyUnavailable
 from shared.policy.sigv4 import Credential, verify
+from shared.ports import TurnIntake
+from shared.turn.load_watch import LoadWatch
 from tests.fakes.http_server import Exchange, Handler, raw_server
+from tests.fakes.intake import FakeIntake
+from tests.fakes.load_board import FakeLoadBoard
 
 CREDENTIAL = Credential("AKIDPUSH", "push-secret", "us-east-1")
 TURN = TurnRequest(
@@ -128,3 +135,63 @@ async def test_submit_gives_up_at_its_time_out() -> None:
 def test_addresses_are_checked_at_the_start(urls: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError, match="BURSTCHAT_INTAKE_URLS"):
         HttpTurnIntake(HttpSession(), urls, CREDENTIAL, SystemClock())
+
+
+class OrchestratorDoor:
+    """The real client in front of the orchestrator's real application; only the placement is scripted."""
+
+    def __init__(self) -> None:
+        self.behind = FakeIntake()
+        self.closed = False
+
+    async def submit(self, request: TurnRequest) -> IntakeDecision:
+        return await self.behind.submit(request)
+
+
+@pytest.fixture(params=["memory", "http"])
+async def door(request: pytest.FixtureRequest) -> AsyncIterator[tuple[TurnIntake, FakeIntake]]:
+    """A TurnIntake and the scripted placement behind it."""
+    if request.param == "memory":
+        fake = FakeIntake()
+        yield fake, fake
+        return
+    placement = OrchestratorDoor()
+    application = IntakeApp(
+        placement=placement,  # type: ignore[arg-type]
+        watch=LoadWatch(FakeLoadBoard(SystemClock()), SystemClock(), burst_capacity_turns=20),
+        credential=CREDENTIAL,
+        clock=SystemClock(),
+    )
+    server = HttpServer("intake", application, listen("127.0.0.1", 0, "intake_port"))
+    running = asyncio.create_task(server.run())
+    async with intake_to(f"http://127.0.0.1:{server.port}") as intake:
+        yield intake, placement.behind
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        IntakeDecision(path="inline", reason="free_slot"),
+        IntakeDecision(path="burst", reason="no_slots"),
+        IntakeDecision(path=None, reason="burst_full", retry_after_ms=4_000),
+    ],
+)
+async def test_every_intake_answers_where_the_turn_went(
+    door: tuple[TurnIntake, FakeIntake], decision: IntakeDecision
+) -> None:
+    intake, placement = door
+    placement.decision = decision
+    assert await intake.submit(TURN) == decision
+    assert placement.submitted == [TURN]
+
+
+async def test_every_intake_says_when_nobody_took_the_turn(
+    door: tuple[TurnIntake, FakeIntake],
+) -> None:
+    intake, placement = door
+    placement.unavailable = True
+    with pytest.raises(DependencyUnavailable):
+        await intake.submit(TURN)
