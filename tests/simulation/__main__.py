@@ -27,12 +27,17 @@ def main() -> int:
     return _run_many(range(chosen.first, chosen.first + chosen.seeds), chosen.workers)
 
 
+def _say(line: str = "") -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def _tell_one(seed: int) -> int:
     outcome = run_plan(draw_plan(seed))
     if outcome.history.violations:
         outcome = minimise(seed, outcome.history.violations[0].rule)
     for line in tell(outcome):
-        print(line)
+        _say(line)
     return 1 if outcome.history.violations else 0
 
 
@@ -41,22 +46,19 @@ def _run_many(seeds: range, workers: int) -> int:
     for report in run_campaign(seeds, workers):
         coverage.add(report)
         for violation in report.violations[:1]:
-            print(f"seed {report.seed} broke {violation.rule}: {violation.words[:200]}", flush=True)
+            _say(f"seed {report.seed} broke {violation.rule}: {violation.words[:200]}")
         if coverage.runs % PROGRESS_EVERY == 0:
             spent_s = seconds() - began_s
-            print(
-                f"{coverage.runs:>7} of {len(seeds)} runs, {len(coverage.failed)} failed, {spent_s:.0f} s",
-                flush=True,
-            )
+            _say(f"{coverage.runs:>7} runs, {len(coverage.failed)} failed, {spent_s:.0f} s")
     for line in coverage.table():
-        print(line)
+        _say(line)
     for name in coverage.missing:
-        print(f"never reached: {name}")
+        _say(f"never reached: {name}")
     for report in coverage.failed[:STORIES]:
-        print()
+        _say()
         for line in tell(minimise(report.seed, report.violations[0].rule)):
-            print(line)
-    print(f"{coverage.runs} runs, {len(coverage.failed)} failed")
+            _say(line)
+    _say(f"{coverage.runs} runs, {len(coverage.failed)} failed")
     return 1 if coverage.failed else 0
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clients.reducer import Turn
 from shared.contracts.server_frames import ResponseFailed, decode_server_frame
+from tests.simulation.clients import Seen
 from tests.simulation.model import Call
 from tests.simulation.monitor import TurnTruth, short_turn
 
@@ -41,6 +42,29 @@ def check_opened_call(world: World, call: Call) -> None:
         world.history.violate(
             "P5", f"call {call.number} was shown {shown}, the answers are {expected}"
         )
+
+
+def check_ended(world: World, truth: TurnTruth) -> None:
+    """P6: a turn is given up for want of readers only when nobody has been reading it for the grace."""
+    now_s = world.loop.time()
+    if truth.code != "disconnect" or not world.weather.was_clear(now_s - GRACE_S - 8, now_s):
+        return
+    for client in world.clients.values():
+        since_s = client.connected_since_s
+        if since_s is None or now_s - since_s < GRACE_S:
+            continue
+        if any(turn.turn_id == truth.request.turn_id for turn in client.open_turns):
+            name = short_turn(truth.request.turn_id)
+            world.history.violate("P6", f"{name} was given up, but {client.name} reads it")
+
+
+def check_takeovers(world: World) -> None:
+    """P8: collects takeovers in calm weather, where workers had room."""
+    if world.plan.sizes.slots < 4 or world.plan.environments < 2:
+        return
+    for died_s, claimed_s in world.monitor.takeovers:
+        if world.weather.was_clear(died_s + 0.02, claimed_s):
+            world.history.takeovers_s.append(claimed_s - died_s)
 
 
 def check_calls(world: World) -> None:
@@ -87,11 +111,26 @@ def _check_turn(world: World, truth: TurnTruth) -> None:
     if truth.end == "completed" and not (stored and stored.status == "completed"):
         world.history.violate("P3", f"{name} completed, but its answer is not stored")
     if truth.end in ("failed", "expired", "rejected") and is_answered:
+        if _is_kept_as_not_stored(world, truth):
+            return
         world.history.violate("P3", f"{name} ended {truth.end}, but an answer is stored")
     if stored is not None and is_answered and not _is_said(world, stored.assistant_text, truth):
         world.history.violate("P2", f"{name}: the stored text is of no single call")
     if truth.end == "failed":
         _check_evidence(world, truth)
+
+
+def _is_kept_as_not_stored(world: World, truth: TurnTruth) -> bool:
+    """True when nobody could ask the store for so long that the reader was told, and the answer is evidence.
+
+    The put whose answer got lost may have been made all the same; the dead letter says that somebody must look.
+    """
+    return any(
+        letter.turn is not None
+        and letter.turn.turn_id == truth.request.turn_id
+        and letter.klass == "not_stored"
+        for letter in world.queues.letters
+    )
 
 
 def _check_evidence(world: World, truth: TurnTruth) -> None:
@@ -110,33 +149,29 @@ def _check_evidence(world: World, truth: TurnTruth) -> None:
 
 def _check_shown(world: World, client: Client, turn: Turn) -> None:
     name = f"{client.name}: {turn.message_id}"
-    if turn.turn_id is None:
-        if turn.status not in ("rejected",):
-            world.history.violate("P1", f"{name} was never answered ({turn.status})")
-        return
     if not turn.has_ended:
         world.history.violate("P1", f"{name} never ended at its reader ({turn.status})")
         return
-    seen = client.seen.get(turn.turn_id)
-    truth = world.monitor.turns.get(turn.turn_id)
-    is_calm = truth is not None and not truth.is_wounded
-    if seen is not None and is_calm and seen.fetches:
-        world.history.violate("P2", f"{name} could not be rebuilt from its frames")
-    if seen is not None and is_calm and len({kind for kind, _, _ in seen.terminals}) > 1:
-        world.history.violate("P1", f"{name} was told several ends: {seen.terminals}")
+    truth = None if turn.turn_id is None else world.monitor.turns.get(turn.turn_id)
     if truth is None or truth.is_wounded or turn.status == "rejected":
         return
+    seen = client.seen.get(truth.request.turn_id, Seen())
+    if seen.fetches:
+        world.history.violate("P2", f"{name} could not be rebuilt from its frames")
+    if len({kind for kind, _, _ in seen.terminals}) > 1:
+        world.history.violate("P1", f"{name} was told several ends: {seen.terminals}")
     if turn.status != truth.end:
         world.history.violate("P1", f"{name} shows {turn.status}, the turn ended {truth.end}")
         return
-    stored = world.store.items.get(truth.ref)
-    if turn.status == "completed" and (stored is None or stored.assistant_text != turn.text):
-        world.history.violate("P3", f"{name} shows {turn.text!r}, stored is {stored}")
-    is_kept = stored is not None and stored.status == "cancelled"
-    if turn.status == "cancelled" and is_kept and stored and stored.assistant_text != turn.text:
-        world.history.violate("P3", f"{name} shows {turn.text!r}, stored is {stored}")
     if turn.text and not _is_said(world, turn.text, truth):
         world.history.violate("P2", f"{name} mixes texts: {turn.text!r}")
+    stored = world.store.items.get(truth.ref)
+    if turn.status == "cancelled" and (stored is None or stored.status == "marker"):
+        return  # not a word of it had been shown when it was stopped, or its end was ours to give
+    if turn.status in ("completed", "cancelled"):
+        text = None if stored is None else stored.assistant_text
+        if text != turn.text:
+            world.history.violate("P3", f"{name} shows {turn.text!r}, stored is {text!r}")
 
 
 def _is_said(world: World, text: str, truth: TurnTruth) -> bool:

@@ -69,6 +69,7 @@ class Client:
         self.state = Conversation(session_id=session_id)
         self.is_slow = False
         self.has_left = False
+        self.connected_since_s: float | None = None
         self.seen: dict[TurnId, Seen] = {}
         self.sends: dict[MessageId, int] = {}
         self._resending: set[MessageId] = set()
@@ -167,6 +168,7 @@ class Client:
         frame = decode_server_frame(data)
         if isinstance(frame, SessionReady):
             self._failures = 0
+            self.connected_since_s = self._network.loop.time()
             self._note("is connected", f"as {frame.connection_id[:4]}")
         elif isinstance(frame, SessionGoaway):
             self._goaway_at_s = self._network.loop.time() + frame.reconnect_after_ms / 1000
@@ -253,6 +255,7 @@ class Client:
 
     def _forget_socket(self) -> None:
         self._socket = None
+        self.connected_since_s = None
         self.state = conversation.lost(self.state).state
 
     def _now_ms(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from shared.contracts.ledger import (
     ClaimRef,
     ClaimRefused,
     Finished,
+    Follower,
     Held,
     Replay,
 )
@@ -42,6 +44,7 @@ class TurnTruth:
     outcome: bytes = b""
     is_wounded: bool = False
     cancelled_at_s: float | None = None
+    readers: frozenset[Follower] = frozenset()
     readerless: list[tuple[float, float | None]] = field(default_factory=list)
     lost_holder_at_s: float | None = None
     """When its producer was killed and nobody has claimed it since."""
@@ -62,6 +65,9 @@ class Monitor:
         self.stored: dict[TurnRef, StoredTurn] = {}
         self.wounded_sessions: set[SessionRef] = set()
         self._known_frames: set[bytes] = set()
+        self.takeovers: list[tuple[float, float]] = []
+        """When producers died, and when their turns were claimed again."""
+        self.on_end: Callable[[TurnTruth], None] = lambda truth: None
 
     # the ledger ----------------------------------------------------------------------------------
 
@@ -105,7 +111,7 @@ class Monitor:
         if truth.holder != answer.ref:
             self._forbid_overtaking(truth)
         if truth.lost_holder_at_s is not None:
-            self._history.takeovers_s.append(self._now_s() - truth.lost_holder_at_s)
+            self.takeovers.append((truth.lost_holder_at_s, self._now_s()))
             truth.lost_holder_at_s = None
         truth.holder, truth.holder_process = answer.ref, who
         self._look_for_readers(truth)
@@ -162,7 +168,11 @@ class Monitor:
     def _on_unfollow(self, who: str, args: Any, kwargs: Any, answer: Any) -> None:
         for turn in args[0]:
             self._count(who, "unfollow", turn)
-            self._look_for_readers(self.turns.get(turn.turn_id))
+            truth = self.turns.get(turn.turn_id)
+            staying = truth.readers - {args[1]} if truth else frozenset()
+            self._look_for_readers(truth)
+            if truth and truth.end is None and not staying <= truth.readers:
+                self._history.violate("P10", f"{_short(turn)} lost a reader that stayed")
 
     # store, wires and processes ------------------------------------------------------------------
 
@@ -198,9 +208,11 @@ class Monitor:
             return
         if turn.attempt < before.attempt:
             self._history.violate("P4", f"{_short(turn.ref)}: an older attempt stored its answer")
-        if before.status != "marker" and turn.assistant_text != before.assistant_text:
+        truth = self.turns.get(turn.ref.turn_id)
+        has_ended = truth is not None and truth.end is not None and not truth.is_wounded
+        if has_ended and turn.assistant_text != before.assistant_text:
             self._history.violate(
-                "P3", f"{_short(turn.ref)}: a second answer replaced the one that was stored"
+                "P3", f"{_short(turn.ref)}: another answer was stored after its end"
             )
 
     # parts ---------------------------------------------------------------------------------------
@@ -230,6 +242,7 @@ class Monitor:
             truth.code = frame.by
         self._history.count(f"end:{status}" + (f":{truth.code}" if truth.code else ""))
         self._close_readerless(truth)
+        self.on_end(truth)
 
     def _forbid_second_turn(self, truth: TurnTruth) -> None:
         other = self._truth_of_message(truth.request)
@@ -263,6 +276,7 @@ class Monitor:
         if truth is None or truth.end is not None:
             return
         turn = self._ledger._find(truth.ref)
+        truth.readers = frozenset(turn.followers if turn else ())
         if turn is None or turn.followers:
             self._close_readerless(truth)
         elif not truth.readerless or truth.readerless[-1][1] is not None:

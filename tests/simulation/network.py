@@ -43,7 +43,6 @@ class Network:
         self.loop = loop
         self.weather = weather
         self.chance = chance
-        self.is_closed = False
         self._world = contextvars.copy_context()
 
     def latency_s(self) -> float:
@@ -69,33 +68,32 @@ class Network:
 
     async def ask(self, work: Callable[[], Coroutine[Any, Any, Any]], timeout_s: float) -> Any:
         """One call of a service that answers at once. A lost answer leaves its effect."""
-        if self.is_closed:
-            raise DependencyUnavailable("the run is over")
         answer = self.loop.create_future()
-        out_s, back_s = self.latency_s(), 0.0
-        if self.is_dropped():
-            if self.chance.random() < 0.5:
-                out_s = timeout_s + 1  # the request is lost
-            back_s = timeout_s + 1
-        elif self.weather.longest_delay_s:
-            back_s = self.latency_s()
+        out_s, back_s = self._ways_s(timeout_s)
 
         def arrive() -> None:
             try:
                 result = run_now(work())
             except ChatError as error:
-                self.later(back_s, _fail, answer, error)
+                result = error
+            if back_s:
+                self.later(back_s, _settle, answer, result)
             else:
-                if back_s:
-                    self.later(back_s, _answer, answer, result)
-                else:
-                    _answer(answer, result)
+                _settle(answer, result)
 
         if out_s <= timeout_s:
             self.later(out_s, arrive)
         if out_s + back_s > timeout_s:
             self.later(timeout_s, _fail, answer, DependencyUnavailable("no answer in time"))
         return await answer
+
+    def _ways_s(self, timeout_s: float) -> tuple[float, float]:
+        """How long request and answer take; longer than the time-out = lost."""
+        out_s = self.latency_s()
+        if self.is_dropped():
+            is_request_lost = self.chance.random() < 0.5
+            return (timeout_s + 1, 0.0) if is_request_lost else (out_s, timeout_s + 1)
+        return out_s, self.latency_s() if self.weather.longest_delay_s else 0.0
 
     async def ask_process(
         self,
@@ -104,8 +102,6 @@ class Network:
         timeout_s: float,
     ) -> Any:
         """One call of another process: refused when it is dead, unanswered while it stands still."""
-        if self.is_closed:
-            raise DependencyUnavailable("the run is over")
         answer = self.loop.create_future()
         is_lost = self.is_dropped()
         is_request_lost = is_lost and self.chance.random() < 0.5

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from shared.contracts.identifiers import MessageId
 from tests.simulation.model import FAULTS as MODEL_FAULTS
 from tests.simulation.model import Script
-from tests.simulation.processes import Sizes
+from tests.simulation.surroundings import Sizes
 
 FaultKind = Literal[
     "kill",
@@ -48,6 +49,37 @@ WEIGHTS: dict[FaultKind, int] = {
     "trigger_off": 4,
 }
 SERVICES = ("gateway-1", "gateway-2", "orchestrator-1", "orchestrator-2")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Which faults of a kind there are: for how long (seconds), on whom, and `size` as its kind understands it."""
+
+    for_s: Sequence[float] = (0.0,)
+    target: str = ""
+    size: Sequence[float] = (0.0,)
+
+
+SHAPES: dict[FaultKind, Shape] = {
+    "kill": Shape((0.5, 3.0, 20.0), "process"),
+    "freeze": Shape((0.5, 2.0, 4.0, 7.0, 14.0), "process"),
+    "drain": Shape((3.0,), "service"),
+    "duplicate": Shape((1.0, 5.0, 15.0), size=(0.05, 0.2, 0.5)),
+    "drop": Shape((1.0, 5.0, 15.0), size=(0.05, 0.2, 0.5)),
+    "delay": Shape((1.0, 5.0, 15.0), size=(0.05, 0.4, 2.5)),
+    "skew": Shape((0.0,), "process", (-2.0, -0.5, 0.5, 2.0)),
+    "slow_client": Shape((1.0, 6.0, 14.0), "client"),
+    # size 1: silently, so that the gateway learns of it late
+    "reconnect": Shape((0.01, 2.0, 10.0, 20.0), "client", (0.0, 0.0, 1.0)),
+    "leave": Shape((0.0,), "client"),
+    "redis_away": Shape((0.3, 2.0, 6.0, 20.0)),
+    # size: seconds of writes that are lost
+    "redis_failover": Shape((0.2, 2.0, 5.0), size=(0.05, 0.4, 1.0)),
+    "redelivery": Shape((4.0,)),
+    # size 1: writes are made but their answers get lost; 0: the store is away
+    "store": Shape((0.5, 3.0, 10.0, 60.0), size=(0.0, 1.0)),
+    "trigger_off": Shape((5.0, 30.0, 90.0)),
+}
 
 
 @dataclass(frozen=True)
@@ -104,7 +136,7 @@ class Plan:
     def ends_at_s(self) -> float:
         """When the last planned thing is over."""
         ends = [action.at_s for action in self.actions]
-        ends += [fault.at_s + fault.for_s for fault in self.faults]
+        ends += [fault.at_s + fault.for_s + max(0.0, fault.size) for fault in self.faults]
         return max(ends, default=0.0)
 
 
@@ -129,7 +161,6 @@ def _draw_sizes(chance: random.Random) -> Sizes:
     outbox_bytes = chance.choice((262_144, 262_144, 2_048))
     return Sizes(
         slots=chance.choice((1, 2, 4)),
-        burst_capacity=20,
         batch=chance.choice((1, 5, 10)),
         function_timeout_s=chance.choice((75.0, 75.0, 16.0)),
         outbox_bytes=outbox_bytes,
@@ -153,7 +184,7 @@ def _draw_session(plan: Plan, session: str, chance: random.Random) -> None:
         client = text.split()[1]
         plan.actions.append(Action(at_s, client, "send", message_id, text))
         plan.scripts[text] = Script(
-            deltas=chance.choice((1, 4, 8, 20)),
+            deltas=chance.choice((1, 4, 8, 8, 20, 50)),
             ttft_s=0.1 + chance.random() * 1.5,
             pace_s=chance.choice((0.0, 0.05, 0.3, 0.5)),
         )
@@ -166,48 +197,34 @@ def _draw_session(plan: Plan, session: str, chance: random.Random) -> None:
 def _draw_fault(plan: Plan, number: int, chance: random.Random) -> Fault:
     kind = chance.choices(list(WEIGHTS), weights=list(WEIGHTS.values()))[0]
     at_s = chance.choice(plan.actions).at_s + chance.random() * chance.choice((0.1, 1.5, 6.0))
-    for_s, target, size, script = 0.0, "", 0.0, None
+    if kind == "model":
+        target, script = _draw_model_fault(plan, chance)
+        return Fault(number, kind, 0.0, 0.0, target, script=script)
+    if kind == "skew":
+        at_s = 0.0
+    elif kind == "trigger_off":
+        at_s = chance.choice((0.0, at_s))
+    shape = SHAPES[kind]
+    return Fault(
+        number,
+        kind,
+        at_s,
+        chance.choice(shape.for_s),
+        chance.choice(_targets(plan, shape.target)),
+        chance.choice(shape.size),
+    )
+
+
+def _targets(plan: Plan, kind: str) -> Sequence[str]:
     match kind:
-        case "kill":
-            target = chance.choice((*SERVICES, "environment"))
-            for_s = chance.choice((0.5, 3.0, 20.0))
-        case "freeze":
-            target = chance.choice((*SERVICES, "environment"))
-            for_s = chance.choice((0.5, 2.0, 4.0, 7.0, 14.0))
-        case "drain":
-            target, for_s = chance.choice(SERVICES), 3.0
-        case "duplicate" | "drop":
-            for_s, size = chance.choice((1.0, 5.0, 15.0)), chance.choice((0.05, 0.2, 0.5))
-        case "delay":
-            for_s, size = chance.choice((1.0, 5.0, 15.0)), chance.choice((0.05, 0.4, 2.5))
-        case "skew":
-            at_s, target = 0.0, chance.choice((*SERVICES, "environment"))
-            size = chance.choice((-2.0, -0.5, 0.5, 2.0))
-        case "slow_client":
-            target, for_s = chance.choice(list(plan.clients)), chance.choice((1.0, 6.0, 14.0))
-        case "reconnect":
-            target, for_s = (
-                chance.choice(list(plan.clients)),
-                chance.choice((0.01, 2.0, 10.0, 20.0)),
-            )
-            size = float(chance.random() < 0.3)  # silently
-        case "leave":
-            target = chance.choice(list(plan.clients))
-        case "redis_away":
-            for_s = chance.choice((0.3, 2.0, 6.0, 20.0))
-        case "redis_failover":
-            for_s, size = chance.choice((0.2, 2.0, 5.0)), chance.choice((0.05, 0.4, 1.0))
-        case "redelivery":
-            for_s = 4.0
-        case "model":
-            target, script = _draw_model_fault(plan, chance)
-            at_s = 0.0
-        case "store":
-            for_s = chance.choice((0.5, 3.0, 10.0, 60.0))
-            size = float(chance.random() < 0.6)  # answers get lost, else it is away
-        case "trigger_off":
-            at_s, for_s = chance.choice((0.0, 3.0)), chance.choice((5.0, 30.0, 90.0))
-    return Fault(number, kind, at_s, for_s, target, size, script)
+        case "process":
+            return (*SERVICES, "environment")
+        case "service":
+            return SERVICES
+        case "client":
+            return list(plan.clients)
+        case _:
+            return ("",)
 
 
 def _draw_model_fault(plan: Plan, chance: random.Random) -> tuple[str, Script]:

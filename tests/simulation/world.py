@@ -14,24 +14,25 @@ from dataclasses import dataclass
 
 from shared.contracts.identifiers import SessionId, SessionRef, TenantId, TurnId, TurnRef, UserId
 from tests.fakes.turn_store import FakeTurnStore
-from tests.simulation.checker import check_calls, check_end, check_opened_call
+from tests.simulation.checker import (
+    check_calls,
+    check_end,
+    check_ended,
+    check_opened_call,
+    check_takeovers,
+)
 from tests.simulation.clients import Client
 from tests.simulation.history import History
+from tests.simulation.lambdas import Environment, Trigger
 from tests.simulation.loop import GATE, Process, SimClock, Stuck, VirtualLoop
 from tests.simulation.model import SimModel
 from tests.simulation.monitor import Monitor
 from tests.simulation.network import Network, Weather
 from tests.simulation.plan import Fault, Plan
-from tests.simulation.processes import (
-    Environment,
-    Gateway,
-    Orchestrator,
-    Surroundings,
-    Trigger,
-    hash_of,
-)
 from tests.simulation.queues import SimQueues
 from tests.simulation.redis import SimRedis
+from tests.simulation.services import Gateway, Orchestrator
+from tests.simulation.surroundings import Surroundings, hash_of
 
 PATIENCE_S = 320.0
 """After the last planned thing every turn must have ended within this."""
@@ -75,6 +76,7 @@ class World:
             queues=self.queues,
             monitor=self.monitor,
             sizes=plan.sizes,
+            settings=plan.sizes.settings(),
             seed=plan.seed,
             gateways={},
             doors=lambda: [
@@ -120,6 +122,7 @@ class World:
             else:
                 self.network.later(action.at_s, client.cancel, action.message_id)
         self.model.on_open = lambda call: check_opened_call(self, call)
+        self.monitor.on_end = lambda truth: check_ended(self, truth)
         watching = self.loop.create_task(self._watch())
         with _logs_into(self.history):
             try:
@@ -127,6 +130,7 @@ class World:
             except Stuck:
                 self.history.violate("P1", "nothing will ever happen any more")
         check_calls(self)
+        check_takeovers(self)
         check_end(self)
         for failure in self.loop.failures:
             self.history.violate("bug", f"{failure.get('message')}: {failure.get('exception')!r}")
@@ -195,7 +199,8 @@ class World:
             getattr(self, f"_begin_{fault.kind}"),
             getattr(self, f"_end_{fault.kind}", None),
         )
-        storm = (fault.at_s - 0.01, fault.at_s + fault.for_s + 0.01)
+        for_s = 0.0 if fault.kind == "kill" else fault.for_s + max(0.0, fault.size)
+        storm = (fault.at_s - 0.01, fault.at_s + for_s + 0.01)
         if fault.kind not in ("leave", "model", "reconnect", "slow_client", "skew"):
             self.weather.storms.append(storm)
         self.network.later(fault.at_s, self._do, fault, begin)

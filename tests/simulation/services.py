@@ -1,0 +1,248 @@
+"""The long-lived processes of a run: the product's own parts, over simulated ports."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest.mock import patch
+
+from services.gateway.app import build_gateway
+from services.orchestrator.cpu_usage import CpuMeter
+from services.orchestrator.dispatch import HeadDispatcher
+from services.orchestrator.inline_runner import InlineRunner
+from services.orchestrator.load_monitor import LoadMonitor
+from services.orchestrator.placement import Placement
+from services.orchestrator.tenant_shares import TenantShares
+from shared.bootstrap.gateway import GatewayPorts
+from shared.bootstrap.limits import sweep_limits, turn_limits
+from shared.contracts.identifiers import SessionId
+from shared.contracts.turns import IntakeDecision, TurnRequest
+from shared.errors import DependencyUnavailable
+from shared.policy.admission import BurstLimits, StrainLimits
+from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits
+from shared.ports import PushFrame, PushStatus, TurnDispatcher
+from shared.settings import Role
+from shared.turn.backstop import SweepPorts, make_sweeper
+from shared.turn.engine import TurnEngine, TurnPorts
+from shared.turn.load_watch import LoadWatch
+from shared.turn.queue_dispatcher import QueueDispatcher
+from shared.turn.result import TurnResult
+from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
+from tests.simulation.clients import Client
+from tests.simulation.loop import Process
+from tests.simulation.sockets import SimSocket
+from tests.simulation.surroundings import DRAIN_MS, Ports, Surroundings
+
+
+def make_engine(
+    world: Surroundings, process: Process, ports: Ports, dispatcher: TurnDispatcher, role: Role
+) -> TurnEngine:
+    """The engine of a worker process."""
+    return TurnEngine(
+        TurnPorts(
+            claims=ports.ledger,
+            followers=ports.ledger,
+            store=ports.store,
+            push=ports.push,
+            model=world.model.client(process),  # type: ignore[arg-type]
+            classifier=FakeIntentClassifier({}),
+            retriever=FakeRetriever(),
+            dispatcher=dispatcher,
+            dead_letters=ports.queue.dead_letters,
+        ),
+        system_prompt="You are simulated.",
+        plan=lambda: AnswerPlan(model="sim"),
+        worker=process.name,
+        clock=process.clock,
+        randomness=ports.randomness,
+        metrics=ports.metrics,
+        limits=turn_limits(world.settings, role),
+        flush=FlushLimits(tick_ms=world.settings.turn.flush_tick_ms),
+        pushes=PushLimits(),
+    )
+
+
+class _NoServer:
+    """In place of an HTTP server: nothing listens."""
+
+    name = "no_server"
+
+    def __init__(self, *args: Any, **options: Any) -> None: ...
+
+
+class Gateway:
+    """One gateway process: sockets on one side, the Management API on the other."""
+
+    def __init__(self, world: Surroundings, process: Process) -> None:
+        self.process = process
+        self.endpoint = f"http://{process.name}"
+        self.is_draining = False
+        self._world = world
+        ports = Ports(world, process)
+        found: list[Any] = []
+        parts = dict.fromkeys(("HttpServer", "ManagementApi", "GatewayStats", "WebPage"), _NoServer)
+        with (
+            patch.multiple(
+                "services.gateway.app",
+                build_rest=lambda *args, **options: None,
+                PublicApi=lambda sockets, *args, **options: found.append(sockets),
+                _own_endpoint=lambda listener: self.endpoint,
+                **parts,
+            ),
+            patch.object(_NoServer, "snapshot", None, create=True),
+        ):
+            gateway = build_gateway(
+                world.settings,
+                GatewayPorts(
+                    queue=ports.ledger,
+                    claims=ports.ledger,
+                    followers=ports.ledger,
+                    registry=ports.registry,
+                    store=ports.store,
+                    intake=ports.intake,
+                    turn_queue=ports.queue,
+                    load=ports.board,
+                    push=ports.push,
+                    due=ports.due,
+                    dead_letters=ports.queue.dead_letters,
+                ),
+                public_listener=None,  # type: ignore[arg-type]
+                private_listener=None,  # type: ignore[arg-type]
+                clock=process.clock,
+                randomness=ports.randomness,
+                metrics=ports.metrics,
+            )
+        (self._sockets,) = found
+        self._connections = gateway.connections
+        self._drain = gateway.drain
+        for part in gateway.parts:
+            if not isinstance(part, _NoServer):
+                process.start(part.run())
+        world.gateways[self.endpoint] = self
+
+    def open(self, client: Client, session_id: SessionId) -> SimSocket:
+        """The balancer sends a handshake here."""
+        socket = SimSocket(
+            self._world.network,
+            self.process,
+            client,
+            write_high_bytes=self._world.sizes.write_high_bytes,
+        )
+        scope = socket.scope(session_id)
+        self.process.call(
+            lambda: self.process.start(self._sockets(scope, socket.receive, socket.send)),
+            after_s=self._world.network.latency_s(),
+        )
+        return socket
+
+    def deliver(self, frame: PushFrame) -> PushStatus:
+        """The Management API's POST, for one frame."""
+        return self._connections.deliver(frame.connection_id, frame.data)
+
+    def drain(self) -> None:
+        """SIGTERM: as services/lifecycle.py does, then the process is gone."""
+        self.is_draining = True
+        self.process.start(self._leave())
+
+    async def _leave(self) -> None:
+        await self._drain()
+        self.process.kill()
+
+
+class Orchestrator:
+    """One orchestrator process: intake, inline slots, sweeper."""
+
+    def __init__(self, world: Surroundings, process: Process) -> None:
+        self.process = process
+        self.is_draining = False
+        ports = Ports(world, process)
+        clock, limits = process.clock, world.settings.orchestrator
+        dispatcher = HeadDispatcher(
+            lambda request: self._placement.submit(request),
+            QueueDispatcher(ports.queue, ports.ledger, clock),
+        )
+        self._engine = make_engine(world, process, ports, dispatcher, "orchestrator")
+        watch = LoadWatch(ports.board, clock, burst_capacity_turns=limits.burst_capacity_turns)
+        shares = TenantShares(limits.inline_slots)
+        self._runner = InlineRunner(
+            slots=limits.inline_slots,
+            shares=shares,
+            run=self._run,
+            turn_ended=lambda duration_ms: monitor.turn_ended(duration_ms),
+            clock=clock,
+        )
+        monitor = LoadMonitor(
+            worker=process.name,
+            board=ports.board,
+            count=lambda: self._runner.count,
+            limits=StrainLimits(
+                lag_high_ms=100, lag_low_ms=40, cpu_high_share=0.8, cpu_low_share=0.6
+            ),
+            cpu=CpuMeter(clock, 1.0, used_s=lambda: 0.0),
+            sample_ms=1_000,
+            clock=clock,
+        )
+        self._placement = Placement(
+            runner=self._runner,
+            monitor=monitor,
+            watch=watch,
+            shares=shares,
+            queue=ports.queue,
+            sessions=ports.ledger,
+            limits=BurstLimits(
+                capacity_turns=limits.burst_capacity_turns,
+                waiting_turns=limits.waiting_burst_limit,
+                wait_ms=world.settings.turn.stale_after_ms,
+            ),
+            send_timeout_ms=400,
+            clock=clock,
+            metrics=ports.metrics,
+        )
+        process.start(self._engine.run())
+        process.start(watch.run())
+        # Without the probe of the loop's lag: virtual time never lags, and a probe costs 20 steps a second.
+        process.start(monitor._publish())
+        sweeper = make_sweeper(
+            SweepPorts(
+                due=ports.due,
+                claims=ports.ledger,
+                sessions=ports.ledger,
+                store=ports.store,  # type: ignore[arg-type]
+                push=ports.push,
+                queue=ports.queue,
+                dead_letters=ports.queue.dead_letters,
+                intake=self._placement,
+                dispatcher=dispatcher,
+            ),
+            sweeper=process.name,
+            clock=clock,
+            randomness=ports.randomness,
+            metrics=ports.metrics,
+            limits=sweep_limits(world.settings),
+            interval_ms=world.settings.turn.sweep_interval_ms,
+        )
+        process.start(sweeper.run())
+
+    async def submit(self, request: TurnRequest) -> IntakeDecision:
+        """`POST /turns`."""
+        if self._placement.closed:
+            raise DependencyUnavailable("draining")
+        return await self._placement.submit(request)
+
+    def drain(self) -> None:
+        """SIGTERM with a short limit: what still runs is handed over, then the process is gone."""
+        self.is_draining = True
+        self.process.start(self._drain())
+
+    async def _run(self, request: TurnRequest) -> TurnResult:
+        return await self._engine.pipeline.run(request, "inline")
+
+    async def _drain(self) -> None:
+        self._placement.close()
+        waiting = asyncio.ensure_future(self._runner.drain())
+        await asyncio.wait([waiting], timeout=DRAIN_MS / 1000)
+        waiting.cancel()
+        await self._runner.close()
+        await self._placement.settle()
+        await asyncio.wait([asyncio.ensure_future(self._engine.close())], timeout=2.0)
+        self.process.kill()
