@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from botocore.config import Config
 
 ROOT = Path(__file__).resolve().parents[2]
 BURSTCHAT = ROOT / ".venv" / "bin" / "burstchat"
@@ -58,10 +59,11 @@ class Stack:
         assert done.returncode == 0, done.stdout + done.stderr
         return json.loads(done.stdout)
 
-    def aws(self, service: str) -> Any:
+    def aws(self, service: str, config: Config | None = None) -> Any:
         """A boto3 client of the stack's AWS emulator."""
         return boto3.client(
             service,
+            config=config,
             endpoint_url=f"http://127.0.0.1:{self.port_base + 4}",
             region_name="us-east-1",
             aws_access_key_id="test",

@@ -1,0 +1,148 @@
+"""From kill -9 of the process that runs a turn to the claim of its next attempt."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from infra.local.readiness import is_healthy
+from tests.chaos.audit import Audit, audit
+from tests.chaos.crowd import ORCHESTRATORS, crowd
+from tests.chaos.faults import Fault, Kind
+from tests.chaos.inside import Inside
+from tests.chaos.processes import Processes, Role
+from tests.chaos.user import ChaosUser, Script
+from tests.harness.stack import Stack
+
+INLINE_TURNS = 16
+BURST_TURNS = 9
+"""A batch less one, so that the burst trigger does not need a second process."""
+ROUND_WITHIN_S = 120.0
+ROUND_LIMIT = 100
+BACK_WITHIN_S = 30.0
+LOGS_WITHIN_S = 5.0
+"""A function's log lines appear when its invocation is over."""
+
+
+@dataclass
+class Takeovers:
+    """Durations in ms by the role of the process that was killed."""
+
+    warm_ms: dict[Role, list[int]] = field(default_factory=dict)
+    cold_ms: dict[Role, list[int]] = field(default_factory=dict)
+    """Claimed by a process that had been started after the kill."""
+    audit: Audit = field(default_factory=Audit)
+    kills: int = 0
+
+    @property
+    def count(self) -> int:
+        """Warm ones: those that the promise is about."""
+        return sum(map(len, self.warm_ms.values()))
+
+
+async def measure_takeovers(
+    stack: Stack, wanted: int, seed: int, say: Callable[[str], None]
+) -> Takeovers:
+    """Kill an orchestrator or a worker of the function in mid-turn until `wanted` warm takeovers were seen."""
+    chance = random.Random(seed)
+    found = Takeovers()
+    names = [f"t{seed}-{number}" for number in range(INLINE_TURNS + BURST_TURNS)]
+    kills: dict[str, Fault] = {}
+    async with crowd(stack, names, chance) as users:
+        for number in range(ROUND_LIMIT):
+            # Orchestrators thrice as often: a killed function process leaves the others busy starting one.
+            role: Role = "burst_worker" if number % 4 == 3 else "orchestrator"
+            await _services_back(stack)
+            async with asyncio.timeout(ROUND_WITHIN_S):
+                asked = await _ask(users)
+                fault = await asyncio.to_thread(_kill_busiest, stack, role)
+                await asyncio.gather(*(user.ended(m) for user, m in asked))
+            for user, message_id in asked:
+                kills[str(user.turn(message_id).turn_id)] = fault
+            found.kills += 1
+            await asyncio.to_thread(_collect, stack, kills, found)
+            say(
+                f"{found.kills:3d} kills, last {role}: {found.count} warm takeovers, "
+                f"{sum(map(len, found.cold_ms.values()))} cold"
+            )
+            if found.count >= wanted:
+                break
+        await asyncio.sleep(LOGS_WITHIN_S)
+        await asyncio.to_thread(_collect, stack, kills, found)
+        found.audit = await asyncio.to_thread(_judge, stack, users)
+    return found
+
+
+async def _ask(users: list[ChaosUser]) -> list[tuple[ChaosUser, str]]:
+    """A message from everyone; answers once every turn runs."""
+    script = Script(tokens=120, tokens_per_s=40, ttft_ms=100)
+    asked = [(user, await user.say(script)) for user in users]
+    await asyncio.gather(*(user.until(message_id, "streaming") for user, message_id in asked))
+    return asked
+
+
+async def _services_back(stack: Stack) -> None:
+    """Wait until every orchestrator takes work again."""
+    processes = Processes(stack.state_dir)
+
+    def are_ready() -> bool:
+        running = processes.alive("orchestrator")
+        return len(running) == ORCHESTRATORS and all(
+            is_healthy(target.port, "/readyz") for target in running
+        )
+
+    async with asyncio.timeout(BACK_WITHIN_S):
+        while not await asyncio.to_thread(are_ready):
+            await asyncio.sleep(0.2)
+
+
+def _kill_busiest(stack: Stack, role: Role) -> Fault:
+    """Kill the process of that role that runs most turns."""
+    targets = Processes(stack.state_dir).alive(role)
+    if role == "orchestrator":
+        inside = Inside(stack)
+        try:
+            running = Counter(
+                turn.worker for turn in inside.ledger_turns().values() if turn.status == "running"
+            )
+        finally:
+            inside.close()
+        names = inside.orchestrators()
+        targets.sort(key=lambda target: -running[names[target.index]])
+    at_ms = round(time.time() * 1000)
+    assert targets[0].signal(signal.SIGKILL), f"{targets[0].name} was gone already"
+    return Fault(Kind("kill", role), targets[0].name, at_ms)
+
+
+def _collect(stack: Stack, kills: dict[str, Fault], found: Takeovers) -> None:
+    inside = Inside(stack)
+    try:
+        turns = inside.ledger_turns()
+    finally:
+        inside.close()
+    opened_at_ms = inside.workers_opened_at_ms()
+    seen_by = inside.function_workers()
+    found.warm_ms.clear()
+    found.cold_ms.clear()
+    for turn_id, fault in kills.items():
+        turn = turns[turn_id]
+        if turn.attempt != 2:
+            continue
+        # The queue may have given the turn to a process that had to start first, and somebody else was faster.
+        workers = seen_by.get(turn_id, set()) | {turn.worker}
+        is_cold = any(opened_at_ms.get(name, fault.at_ms) >= fault.at_ms for name in workers)
+        place = found.cold_ms if is_cold else found.warm_ms
+        place.setdefault(fault.kind.role, []).append(turn.claimed_at_ms - fault.at_ms)
+
+
+def _judge(stack: Stack, users: list[ChaosUser]) -> Audit:
+    inside = Inside(stack)
+    try:
+        return audit(users, inside.ledger_turns(), inside.stored(), stack.model_calls)
+    finally:
+        inside.close()
