@@ -13,7 +13,7 @@ from services.gateway.connections import Connections
 from services.gateway.door import Door
 from services.gateway.drain import Drain
 from services.gateway.endings import Endings
-from services.gateway.followed_turns import TurnLimits
+from services.gateway.followed_turns import FollowLimits
 from services.gateway.frames_in import InputLimits
 from services.gateway.handshake import Handshakes
 from services.gateway.history import History
@@ -212,7 +212,7 @@ def _socket_limits(gateway: GatewaySettings) -> SocketLimits:
             input=InputLimits(
                 message_bytes=gateway.message_bytes, metadata_bytes=gateway.metadata_bytes
             ),
-            turns=TurnLimits(
+            turns=FollowLimits(
                 accepted_hold_ms=gateway.accepted_hold_ms,
                 silent_turn_check_ms=gateway.silent_turn_check_ms,
                 lost_turn_after_ms=gateway.lost_turn_after_ms,

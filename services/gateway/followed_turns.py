@@ -39,7 +39,7 @@ FOLLOWED_LIMIT = 64
 _DROPPED_LIMIT = 16
 
 
-class TurnLimits(msgspec.Struct, frozen=True, kw_only=True):
+class FollowLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Durations in ms; see NUMBERS."""
 
     accepted_hold_ms: int
@@ -52,7 +52,7 @@ class FollowedTurns:
 
     __slots__ = ("_dropped", "_held", "_limits", "_pending_sends", "_views")
 
-    def __init__(self, limits: TurnLimits) -> None:
+    def __init__(self, limits: FollowLimits) -> None:
         self._limits = limits
         self._views: dict[str, TurnView] = {}
         self._held = HeldFrames(limits.accepted_hold_ms)

@@ -11,7 +11,7 @@ from typing import assert_never
 
 import msgspec
 
-from services.gateway.followed_turns import FollowedTurns, TurnLimits
+from services.gateway.followed_turns import FollowedTurns, FollowLimits
 from services.gateway.frames_in import InputLimits, decode_client_frame
 from services.gateway.lifetime import (
     CLOSE_LEAVING,
@@ -64,7 +64,7 @@ class SessionLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that bounds a connection; one instance serves all of them."""
 
     input: InputLimits
-    turns: TurnLimits
+    turns: FollowLimits
     lifetime: LifetimeLimits
     heartbeat_ms: int
     protocol_errors_per_min: int

@@ -11,7 +11,7 @@ import pytest
 
 from services.gateway.connection import COMMANDS_LIMIT, Connection, Peer
 from services.gateway.connections import Connections
-from services.gateway.followed_turns import TurnLimits
+from services.gateway.followed_turns import FollowLimits
 from services.gateway.frames_in import InputLimits
 from services.gateway.lifetime import LifetimeLimits
 from services.gateway.outbox import Outbox
@@ -34,7 +34,9 @@ TURN = TurnId("s.01ARZ3NDEKTSV4RRFFQ69G5FAV")
 SESSION = SessionRef(TenantId("t"), UserId("u"), SessionId("s"))
 LIMITS = SessionLimits(
     input=InputLimits(message_bytes=1_000, metadata_bytes=100),
-    turns=TurnLimits(accepted_hold_ms=3_000, silent_turn_check_ms=3_000, lost_turn_after_ms=10_000),
+    turns=FollowLimits(
+        accepted_hold_ms=3_000, silent_turn_check_ms=3_000, lost_turn_after_ms=10_000
+    ),
     lifetime=LifetimeLimits(idle_close_ms=300_000, max_age_ms=600_000),
     heartbeat_ms=25_000,
     protocol_errors_per_min=20,

@@ -1,0 +1,77 @@
+"""A user stops a turn, over the in-memory ports."""
+
+from __future__ import annotations
+
+from services.gateway.session_io import (
+    CouldNotAsk,
+    NotFound,
+    Stopped,
+    Stopping,
+)
+from shared.contracts.identifiers import (
+    TurnId,
+)
+from tests.fakes.use_case_world import (
+    MINE,
+    SESSION,
+    THEIRS,
+    accepted,
+    build,
+    claim,
+    fail,
+    refused,
+    resume,
+)
+
+
+async def test_a_cancel_tells_remote_followers_and_dispatches_the_next_head() -> None:
+    world = build()
+    first = accepted(await world.send("m1"))
+    await world.send("m1", THEIRS)
+    await world.send("m2")
+    stopped = await world.cancelling.cancel(SESSION, first.turn_id, MINE)
+    assert isinstance(stopped, Stopped)
+    await world.endings.settle()
+    assert world.push.received["theirs"] == [stopped.outcome]
+    assert "mine" not in world.push.received  # answered by its own session
+    assert [request.message_id for request in world.intake.submitted] == ["m1", "m2"]
+
+
+async def test_a_cancel_makes_its_sender_a_follower_of_the_claimed_turn() -> None:
+    world = build()
+    turn = accepted(await world.send())
+    claimed = await claim(world, world.intake.submitted[0])
+    assert await world.cancelling.cancel(SESSION, turn.turn_id, THEIRS) == Stopping(turn.turn_id)
+    assert await world.cancelling.cancel(SESSION, turn.turn_id, None) == Stopping(turn.turn_id)
+    (held,) = await world.ledger.renew_many([claimed.ref], world.clock.now_ms())
+    assert THEIRS in held.followers  # type: ignore[union-attr]
+
+
+async def test_a_cancel_of_an_ended_or_unknown_turn() -> None:
+    world = build()
+    turn = accepted(await world.send())
+    failed = await fail(world, world.intake.submitted[0])
+    assert await world.cancelling.cancel(SESSION, turn.turn_id, MINE) == Stopped(
+        turn.turn_id, failed
+    )
+    for unknown in ("s.01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense"):
+        assert isinstance(await world.cancelling.cancel(SESSION, TurnId(unknown), MINE), NotFound)
+
+
+async def test_a_cancel_of_a_message_that_was_taken_back_is_unknown() -> None:
+    world = build()
+    world.intake.unavailable = world.turn_queue.unavailable = True
+    turn_id = refused(await world.send()).turn_id
+    assert turn_id is not None
+    assert isinstance(await world.cancelling.cancel(SESSION, turn_id, MINE), NotFound)
+    assert isinstance(await resume(world, turn_id), NotFound)
+
+
+async def test_a_cancel_asks_an_absent_ledger_again_and_then_says_so() -> None:
+    world = build()
+    turn = accepted(await world.send())
+    world.ledger.unavailable = True
+    world.ledger.calls.clear()
+    answer = await world.cancelling.cancel(SESSION, turn.turn_id, MINE)
+    assert answer == CouldNotAsk(turn.turn_id, "cancel")
+    assert world.ledger.calls == ["cancel"] * 3

@@ -1,0 +1,84 @@
+"""What is refused at the door, seen from the use case that asks it."""
+
+from __future__ import annotations
+
+from services.gateway.session_io import (
+    Accepted,
+    Refused,
+)
+from shared.contracts.load import LoadSample
+from tests.fakes.use_case_world import (
+    SESSION,
+    accepted,
+    build,
+    refused,
+)
+
+
+async def test_the_door_refuses_what_no_slot_and_no_burst_worker_could_take() -> None:
+    world = build()
+    await world.board.publish(
+        LoadSample(
+            worker="w",
+            at_ms=world.clock.now_ms(),
+            slots=1,
+            running=1,
+            lag_ms=0,
+            cpu=0,
+            mean_turn_ms=1_000,
+        )
+    )
+    world.board.queued_at_ms = {f"t{number}": 0 for number in range(5)}
+    await world.watch.refresh()
+    answer = refused(await world.send())
+    assert answer.code == "overloaded"
+    assert world.ledger.calls == ["find_message"]
+    assert world.intake.submitted == []
+
+
+async def test_under_moderate_load_a_new_session_is_kept_short() -> None:
+    world = build()
+    await world.board.publish(
+        LoadSample(
+            worker="w",
+            at_ms=world.clock.now_ms(),
+            slots=2,
+            running=0,
+            lag_ms=0,
+            cpu=0,
+            mean_turn_ms=1_000,
+        )
+    )
+    world.board.queued_at_ms = {f"t{number}": 0 for number in range(20)}
+    await world.watch.refresh()
+    for number in range(5):
+        turn = accepted(await world.send(f"m{number}"))
+        await world.cancelling.cancel(SESSION, turn.turn_id, None)
+    await world.endings.settle()
+    assert refused(await world.send("m6")).code == "session_limited"
+    assert accepted(await world.send("m1")).duplicate
+
+
+async def test_counters_that_are_not_fresh_refuse_nobody() -> None:
+    world = build()
+    world.board.queued_at_ms = {f"t{number}": 0 for number in range(5)}
+    await world.watch.refresh()
+    world.board.available = False
+    await world.watch.refresh()
+    assert isinstance(await world.send("m1"), Refused)
+    world.clock.skip(6)
+    assert isinstance(await world.send("m1"), Accepted)
+
+
+async def test_a_user_who_sends_too_fast_is_refused_but_never_for_a_repeat() -> None:
+    world = build(turns_per_min=2)
+    await world.send("m1")
+    await world.send("m1")  # a repeat does not count
+    await world.send("m2")
+    limited = refused(await world.send("m3"))
+    assert limited.code == "rate_limited"
+    assert limited.retry_after_ms is not None
+    assert 0 < limited.retry_after_ms <= 60_000
+    assert accepted(await world.send("m2")).duplicate
+    world.ledger.unavailable = True
+    assert refused(await world.send("m2")).code == "rate_limited"

@@ -1,0 +1,92 @@
+"""What a reader missed: from the log, else from the store."""
+
+from __future__ import annotations
+
+import msgspec
+
+from services.gateway.replaying import terminal_alone
+from services.gateway.session_io import (
+    CouldNotAsk,
+    NotFound,
+    Replayed,
+    Stopped,
+)
+from shared.contracts.identifiers import (
+    TurnId,
+    TurnRef,
+)
+from shared.contracts.server_frames import (
+    decode_server_frame,
+)
+from tests.fakes.use_case_world import (
+    SESSION,
+    accepted,
+    build,
+    claim,
+    fail,
+    resume,
+    stored_turn,
+)
+
+
+async def test_an_end_before_any_claim_is_replayed_as_it_was() -> None:
+    world = build()
+    turn = accepted(await world.send())
+    stopped = await world.cancelling.cancel(SESSION, turn.turn_id, None)
+    assert isinstance(stopped, Stopped)
+    replay = await resume(world, turn.turn_id)
+    assert isinstance(replay, Replayed)
+    assert (replay.attempt, replay.frames, replay.complete) == (0, (stopped.outcome,), True)
+
+
+async def test_an_end_whose_log_is_gone_is_its_terminal_frame_alone_of_the_next_attempt() -> None:
+    world = build()
+    turn = accepted(await world.send())
+    failed = await fail(world, world.intake.submitted[0])
+    world.clock.skip(901)
+    replay = await resume(world, turn.turn_id)
+    assert isinstance(replay, Replayed)
+    (frame,) = replay.frames
+    again = decode_server_frame(frame)
+    assert again == msgspec.structs.replace(decode_server_frame(failed), attempt=2, seq=0)
+    assert (replay.attempt, replay.from_seq, replay.is_stored) == (2, 0, True)
+    assert terminal_alone(failed, 0) == failed
+
+
+async def test_a_stored_answer_replaces_a_log_that_is_gone() -> None:
+    world = build()
+    turn = accepted(await world.send())
+    await fail(world, world.intake.submitted[0])
+    await world.store.put(stored_turn(TurnRef(SESSION, turn.turn_id)))
+    world.clock.skip(901)
+    replay = await resume(world, turn.turn_id)
+    assert isinstance(replay, Replayed)
+    assert len(replay.frames) == 3
+
+
+async def test_a_marker_is_no_answer() -> None:
+    world = build()
+    turn = TurnId("s.01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    stored = stored_turn(TurnRef(SESSION, turn))
+    await world.store.put(msgspec.structs.replace(stored, status="marker"))
+    assert await resume(world, turn) == NotFound(turn, "resume")
+
+
+async def test_a_store_or_ledger_that_is_away_is_said_so() -> None:
+    world = build()
+    turn = TurnId("s.01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    world.store.unavailable = True
+    assert await resume(world, turn) == CouldNotAsk(turn, "resume")
+
+
+async def test_a_turn_in_burst_is_told_from_one_that_runs() -> None:
+    world = build()
+    world.intake.unavailable = True
+    turn = accepted(await world.send())
+    replay = await resume(world, turn.turn_id)
+    assert isinstance(replay, Replayed)
+    assert replay.is_queued
+    await claim(world, world.turn_queue.sent[0][1])
+    replay = await resume(world, turn.turn_id)
+    assert isinstance(replay, Replayed)
+    assert not replay.is_queued

@@ -1,0 +1,109 @@
+"""A user message becomes a turn, or is refused in words, over the in-memory ports."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shared.contracts.identifiers import (
+    MessageId,
+    SessionId,
+)
+from shared.contracts.turns import IntakeDecision, TurnRequest
+from shared.errors import DependencyUnavailable
+from tests.fakes.use_case_world import (
+    MINE,
+    SESSION,
+    THEIRS,
+    accepted,
+    build,
+    claim,
+    kinds,
+    refused,
+)
+
+
+async def test_a_head_goes_to_the_intake_as_ready_and_with_its_sender() -> None:
+    world = build()
+    answer = accepted(await world.send())
+    (request,) = world.intake.submitted
+    assert request.turn_id == answer.turn_id
+    assert request.turn_id.startswith("s.")
+    assert request.ready_at_ms == request.accepted_at_ms == world.clock.now_ms()
+    assert (request.connection_id, request.detached) == ("mine", False)
+
+
+async def test_what_waits_is_not_dispatched_and_a_full_session_is_busy() -> None:
+    world = build()
+    answers = [await world.send(f"m{number}") for number in range(5)]
+    assert [accepted(answer).position for answer in answers[:4]] == [0, 1, 2, 3]
+    assert refused(answers[4]).code == "busy"
+    assert refused(answers[4]).turn_id is None
+    assert len(world.intake.submitted) == 1
+
+
+async def test_a_duplicate_says_where_its_turn_was_last_put() -> None:
+    world = build()
+    world.intake.unavailable = True
+    await world.send("m1")
+    await world.send("m2")
+    assert accepted(await world.send("m1")).path == "burst"
+    waiting = accepted(await world.send("m2"))
+    assert (waiting.path, waiting.position, waiting.duplicate) == ("waiting", 1, True)
+
+
+async def test_a_turn_that_the_silent_intake_runs_after_all_is_accepted() -> None:
+    world = build()
+
+    async def run_but_lose_the_answer(request: TurnRequest) -> IntakeDecision:
+        await claim(world, request)
+        raise DependencyUnavailable("no answer in time")
+
+    world.intake.answering = run_but_lose_the_answer
+    world.turn_queue.unavailable = True
+    answer = accepted(await world.send())
+    assert (answer.path, answer.duplicate) == ("inline", False)
+
+
+async def test_a_refusal_whose_taking_back_fails_drops_the_turn_s_frames() -> None:
+    world = build()
+    world.intake.unavailable = world.turn_queue.unavailable = True
+
+    async def away(*_: object, **__: object) -> None:
+        raise DependencyUnavailable("away")
+
+    world.ledger.end_unclaimed = away  # type: ignore[assignment, method-assign]
+    answer = refused(await world.send())
+    assert answer.code == "unavailable"
+    assert answer.turn_id is not None
+
+
+async def test_others_who_wait_for_a_message_that_is_taken_back_are_told() -> None:
+    world = build()
+
+    async def shed_after_another_joined(_: TurnRequest) -> IntakeDecision:
+        await world.send("m1", THEIRS)
+        return IntakeDecision(path=None, reason="burst_full", retry_after_ms=1_000)
+
+    world.intake.answering = shed_after_another_joined
+    assert refused(await world.send("m1")).code == "overloaded"
+    await world.endings.settle()
+    ((_, ids),) = world.push.requests
+    assert ids == ["theirs"]
+    assert b"chat.rejected" in world.push.received["theirs"][0]
+
+
+async def test_a_shed_turn_tells_the_others_who_sent_it_and_dispatches_the_next() -> None:
+    world = build()
+    await world.send("m1")
+    first = world.intake.submitted[0]
+    await world.send("m2")
+    await world.send("m2", THEIRS)
+    await world.send("m3")
+    world.intake.decision = IntakeDecision(path=None, reason="burst_full", retry_after_ms=2_000)
+    await world.cancelling.cancel(SESSION, first.turn_id, None)
+    await world.endings.settle()
+    assert kinds(world, "mine") == ["chat.response.cancelled"]
+    # The shed head of another session: nobody else follows it, the hint is the intake's.
+    other = msgspec.structs.replace(SESSION, session_id=SessionId("other"))
+    shed = refused(await world.sending.send(other, MessageId("m1"), "hi", {}, MINE))
+    assert (shed.code, shed.retry_after_ms) == ("overloaded", 2_000)
