@@ -87,6 +87,7 @@ def event(*bodies: str | bytes, queue: str) -> dict:
     }
 
 
+@pytest.mark.case("B-29")
 async def test_each_shape_of_dead_letter_is_told_apart_and_the_reader_is_told(
     stack: RealStack, world: ValkeyWorld, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -58,6 +58,7 @@ def test_list_groups_by_fingerprint(turn: DeadTurn, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("target", [FINGERPRINT, TURN.id])
+@pytest.mark.case("B-29")
 def test_show_hides_text_unless_asked(
     turn: DeadTurn, target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from ops.dlq_campaign import Campaign, CampaignReport
 from shared.contracts.dead_turns import DeadTurn
 from shared.contracts.identifiers import ClaimNonce
@@ -96,6 +98,7 @@ class World:
         return [request.turn_id for _, request, _ in self.queue.sent]
 
 
+@pytest.mark.case("B-29")
 async def test_one_goes_first_and_the_rest_follow_at_the_rate() -> None:
     world = World()
     turns = [await world.kill(number) for number in range(1, 5)]
@@ -145,6 +148,7 @@ async def test_a_repeat_waits_for_the_canary_that_is_under_way_and_sends_no_seco
     assert turns[0].id in report.stopped
 
 
+@pytest.mark.case("B-29")
 async def test_a_second_redrive_changes_nothing() -> None:
     world = World()
     for number in range(1, 4):

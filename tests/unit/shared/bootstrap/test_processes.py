@@ -38,6 +38,7 @@ def modules_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.case("B-18")
 def test_the_gateway_never_loads_what_only_workers_need():
     loaded = modules_after("import shared.bootstrap.gateway")
     assert loaded.isdisjoint({"anthropic", "boto3", "botocore", "numpy", "wordllama", "fastapi"})

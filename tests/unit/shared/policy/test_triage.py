@@ -55,6 +55,7 @@ def brief(number: int = 1, **changes: Any) -> DeadTurnBrief:
         ("poison", "WorkerLost", "inspect", "crashed"),
     ],
 )
+@pytest.mark.case("B-29")
 def test_a_letter_keeps_its_class_and_gets_a_verdict(
     klass: DeadLetterClass, error_type: str, verdict: str, reason: str
 ) -> None:
@@ -81,6 +82,7 @@ def test_whatever_was_answered_meanwhile_is_discarded(klass: DeadLetterClass) ->
         (None, Assessment("never_ran", "inspect", "unknown")),
     ],
 )
+@pytest.mark.case("B-29")
 def test_a_moved_message_is_judged_by_the_turn_as_it_is(
     turn: TurnState | None, expected: object
 ) -> None:
@@ -99,6 +101,7 @@ def test_an_answer_that_is_yet_to_be_delivered_keeps_the_turn_alive() -> None:
     assert answer == StillAlive()
 
 
+@pytest.mark.case("B-29")
 def test_a_forgotten_interactive_turn_of_yesterday_is_too_old_to_matter() -> None:
     answer = assess_moved(request(), None, is_answered=False, now_ms=NOW_MS + 2 * DAY_MS)
     assert answer == Assessment("never_ran", "discard", "too_old")

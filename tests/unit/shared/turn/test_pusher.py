@@ -153,6 +153,7 @@ async def test_what_came_during_a_failed_request_stays_behind_it() -> None:
     assert scene.push.received["c1"] == [b"1", b"2", b"3"]
 
 
+@pytest.mark.case("B-06")
 async def test_whatever_an_adapter_raises_the_frames_are_sent_again() -> None:
     scene = Scene()
     scene.push.failing.add(GATEWAY)

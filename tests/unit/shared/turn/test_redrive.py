@@ -83,6 +83,7 @@ async def test_a_redriven_turn_goes_to_background_detached_and_low_with_its_last
         assert message.accepted_at_ms == message.enqueued_at_ms == world.clock.now_ms()
 
 
+@pytest.mark.case("B-29")
 async def test_its_answer_is_stored_and_nothing_is_pushed_into_the_live_chat() -> None:
     world = World(REJECTED, ANSWER)
     async with world.running():
@@ -174,6 +175,7 @@ async def test_a_turn_that_the_ledger_forgot_runs_once_more_and_the_store_decide
         assert (result.status, result.attempt) == ("completed", 2)
 
 
+@pytest.mark.case("B-29")
 async def test_later_turns_of_the_user_go_first_and_stay_in_order() -> None:
     world = World(REJECTED, ANSWER, ANSWER)
     async with world.running():
@@ -200,6 +202,7 @@ async def test_an_unknown_turn_is_named_as_such() -> None:
     assert await World().redrive.redrive("s1.never", by="ann") == Redriven("s1.never", "unknown")
 
 
+@pytest.mark.case("B-29")
 async def test_a_turn_that_died_again_can_be_redriven_three_times() -> None:
     world = World(REJECTED)
     async with world.running():
