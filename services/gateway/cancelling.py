@@ -12,7 +12,7 @@ from shared.clock import Clock
 from shared.contracts.identifiers import SessionRef, TurnId, turn_of
 from shared.contracts.ledger import CancelRequested, Finished, Follower, TurnEnded, TurnUnknown
 from shared.contracts.server_frames import ResponseCancelled, encode_frame
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError, TransientError
 from shared.ports import SessionQueue
 from shared.telemetry import Log
 
@@ -44,8 +44,10 @@ class Cancelling:
         for tries_left in reversed(range(_TRIES)):
             try:
                 return await self._cancel(session, turn_id, follower)
-            except DependencyUnavailable as error:
+            except ChatError as error:
                 _log.warning("cancel.unavailable", turn_id=turn_id, error_type=type(error).__name__)
+                if not isinstance(error, TransientError):
+                    break
             if tries_left:
                 await self._clock.sleep(_TRY_AGAIN_S)
         return CouldNotAsk(turn_id, "cancel")

@@ -20,7 +20,10 @@ from services.gateway.session_io import (
 )
 from shared.contracts.identifiers import SessionRef
 from shared.contracts.ledger import Follower
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError
+from shared.telemetry import Log
+
+_log = Log("chat")
 
 
 class Chat:
@@ -58,7 +61,8 @@ class Chat:
                     page = await self._history.page(
                         session, before=command.before, limit=command.limit
                     )
-                except DependencyUnavailable:
+                except ChatError as error:
+                    _log.warning("history.unavailable", error_type=type(error).__name__)
                     return CouldNotAsk(None, "history")
                 return HistoryPage(page)
             case _:

@@ -7,7 +7,7 @@ import msgspec
 from services.gateway.door import Door, Refusal, overloaded
 from shared.clock import Clock
 from shared.contracts.turns import Path, TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError
 from shared.policy.routing import has_own_queue
 from shared.ports import SessionQueue, TurnDispatcher, TurnIntake, TurnQueue
 from shared.telemetry import Log
@@ -40,11 +40,11 @@ class Placing:
     async def place(self, request: TurnRequest) -> Path | Refusal:
         """Hand over a head turn: where it went, or why nobody takes it (shed).
 
-        Raises DependencyUnavailable when neither the intake nor the queue could be asked.
+        Raises ChatError when neither the intake nor the queue took it, for a while or for good.
         """
         try:
             decision = await self._intake.submit(request)
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.warning("intake.unavailable", error_type=type(error).__name__)
             return await self._enqueue(request)
         if decision.path is None:
@@ -58,7 +58,7 @@ class Placing:
             return
         try:
             placed = await self.place(request)
-        except DependencyUnavailable as error:
+        except ChatError as error:
             reason = type(error).__name__
         else:
             if not isinstance(placed, Refusal):
@@ -75,7 +75,7 @@ class Placing:
         await self._turn_queue.send("burst", message)
         try:
             await self._sessions.mark_placed(request.ref, "burst", now_ms)
-        except DependencyUnavailable as error:
+        except ChatError as error:
             # It is queued all the same; the sweeper may offer it a second time, and one claim is refused.
             _log.warning(
                 "turn.mark_failed", turn_id=request.turn_id, error_type=type(error).__name__

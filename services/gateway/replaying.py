@@ -10,7 +10,7 @@ from shared.clock import Clock
 from shared.contracts.identifiers import SessionRef, TurnId, TurnRef, turn_of
 from shared.contracts.ledger import Follower, Replay, TurnState, TurnUnknown
 from shared.contracts.server_frames import decode_server_frame, encode_frame
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError
 from shared.ports import TurnFollowers, TurnStore
 from shared.telemetry import Log
 from shared.turn.stored_replay import replay_stored
@@ -54,7 +54,7 @@ class Replaying:
                 return NotFound(turn_id, purpose)
             if answer.state.outcome is not None and not answer.log_kept:
                 return await self._ended(turn, answer.state, answer.state.outcome, purpose)
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.warning("replay.unavailable", turn_id=turn_id, error_type=type(error).__name__)
             return CouldNotAsk(turn_id, purpose)
         return _from_log(turn_id, answer, purpose)

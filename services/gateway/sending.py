@@ -27,7 +27,7 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.server_frames import AcceptedPath, ChatRejected, encode_frame
 from shared.contracts.turns import TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError
 from shared.ports import SessionQueue, TurnClaims
 from shared.telemetry import Log, Metrics
 
@@ -93,7 +93,7 @@ class Sending:
         )
         try:
             answer = await self._accept(request, follower)
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.warning(
                 "send.unavailable",
                 session_id=session.session_id,
@@ -129,7 +129,8 @@ class Sending:
     async def _place(self, head: TurnRequest, follower: Follower | None) -> Accepted | Refused:
         try:
             placed = await self._placing.place(head)
-        except DependencyUnavailable:
+        except ChatError as error:
+            _log.warning("head.not_placed", turn_id=head.turn_id, error_type=type(error).__name__)
             placed = _unavailable()
         if not isinstance(placed, Refusal):
             self._metrics.count("AcceptedTurns", path=placed)
@@ -169,7 +170,7 @@ class Sending:
     async def _known(self, session: SessionRef, message_id: MessageId) -> TurnState | None:
         try:
             return await self._sessions.find_message(session, message_id)
-        except DependencyUnavailable:
+        except ChatError:
             return None
 
     def _refused(

@@ -23,7 +23,7 @@ from services.gateway.socket_protocol import EXTENSION
 from shared.clock import Clock
 from shared.contracts.identifiers import OwnerId
 from shared.contracts.ledger import Follower
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError
 from shared.ports import ConnectionRegistry, SessionQueue, TurnFollowers
 from shared.telemetry import Log, bind
 
@@ -93,7 +93,7 @@ class WebSocketEndpoint:
                 self._registry.register(admitted.session, follower),
                 self._sessions.running(admitted.session),
             )
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.warning("socket.refused", error_type=type(error).__name__)
             await _deny(send, Denied(503, "unavailable", "Try again.", UNAVAILABLE_RETRY_S))
             return
@@ -142,7 +142,7 @@ class WebSocketEndpoint:
             if turns:
                 await self._followers.unfollow(turns, connection.follower, now_ms)
             await self._registry.unregister(connection.follower)
-        except DependencyUnavailable as error:
+        except ChatError as error:
             # The owner's lease does not cover it for ever: a push answers 410 and removes the follower.
             _log.warning("socket.not_unregistered", error_type=type(error).__name__)
 

@@ -11,7 +11,7 @@ from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.tenant_shares import TenantShares
 from shared.clock import Clock
 from shared.contracts.turns import IntakeDecision, TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError, DependencyUnavailable
 from shared.policy.admission import RETRY_AFTER_MIN_MS, BurstLimits, place
 from shared.ports import SessionQueue, TurnQueue
 from shared.telemetry import Log, Metrics, bind
@@ -117,7 +117,7 @@ class Placement:
     async def _mark(self, request: TurnRequest) -> None:
         try:
             await self._sessions.mark_placed(request.ref, "burst", self._clock.now_ms())
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.warning(
                 "turn.mark_failed", turn_id=request.turn_id, error_type=type(error).__name__
             )

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from shared.contracts.dead_letters import DeadLetter
 from shared.contracts.turns import QueueName, TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.errors import ConfigurationError, DependencyUnavailable
 
 
 class FakeTurnQueue:
-    """TurnQueue. `sent` holds (queue, request, delay_s)."""
+    """TurnQueue. `sent` holds (queue, request, delay_s).
+
+    `unavailable` raises as if nobody answered, `refusing` as if the queue's policy forbade the call.
+    """
 
     def __init__(self) -> None:
         self.sent: list[tuple[QueueName, TurnRequest, int]] = []
         self.unavailable = False
+        self.refusing = False
 
     async def send(self, queue: QueueName, request: TurnRequest, *, delay_s: int = 0) -> None:
         if self.unavailable:
             raise DependencyUnavailable("the fake queue was told to be away")
+        if self.refusing:
+            raise ConfigurationError("the fake queue was told to refuse")
         self.sent.append((queue, request, delay_s))
 
 

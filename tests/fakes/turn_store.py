@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shared.contracts.identifiers import SessionRef, TurnId, TurnRef
 from shared.contracts.stored_turns import StoredPage, StoredTurn
-from shared.errors import DependencyUnavailable, ItemTooLarge
+from shared.errors import ConfigurationError, DependencyUnavailable, ItemTooLarge
 
 _ITEM_LIMIT_BYTES = 400_000
 
@@ -12,13 +12,15 @@ _ITEM_LIMIT_BYTES = 400_000
 class FakeTurnStore:
     """TurnStore over a dictionary.
 
-    `unavailable` makes every call raise; `failing_puts` counts down puts that raise, `lost_answers` puts that store and
-    then raise. `puts` and `reads` count round trips.
+    `unavailable` makes every call raise as if nobody answered, `refusing` as if the table's policy forbade it.
+    `failing_puts` counts down puts that raise, `lost_answers` puts that store and then raise. `puts` and `reads` count
+    round trips.
     """
 
     def __init__(self) -> None:
         self.items: dict[TurnRef, StoredTurn] = {}
         self.unavailable = False
+        self.refusing = False
         self.failing_puts = 0
         self.lost_answers = 0
         self.puts = 0
@@ -64,3 +66,5 @@ class FakeTurnStore:
     def _ask(self) -> None:
         if self.unavailable:
             raise DependencyUnavailable("the fake store was told to be away")
+        if self.refusing:
+            raise ConfigurationError("the fake store was told to refuse")

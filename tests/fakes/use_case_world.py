@@ -28,6 +28,7 @@ from shared.contracts.identifiers import (
     UserId,
 )
 from shared.contracts.ledger import Append, Claimed, Follower
+from shared.contracts.load import LoadSample
 from shared.contracts.server_frames import (
     ResponseFailed,
     ResponseStarted,
@@ -78,6 +79,21 @@ class UseCaseWorld:
     ) -> Accepted | Refused:
         """Send a message in the one session."""
         return await self.sending.send(SESSION, MessageId(message_id), "hi", {}, follower)
+
+    async def show_load(self, *, slots: int, running: int, queued: int) -> None:
+        """Let the gateway see one worker and the burst queue like this."""
+        sample = LoadSample(
+            worker="w",
+            at_ms=self.clock.now_ms(),
+            slots=slots,
+            running=running,
+            lag_ms=0,
+            cpu=0,
+            mean_turn_ms=1_000,
+        )
+        await self.board.publish(sample)
+        self.board.queued_at_ms = {f"t{number}": 0 for number in range(queued)}
+        await self.watch.refresh()
 
 
 def build(*, turns_per_min: int = 0) -> UseCaseWorld:

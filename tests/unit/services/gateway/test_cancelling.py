@@ -11,6 +11,7 @@ from services.gateway.session_io import (
 from shared.contracts.identifiers import (
     TurnId,
 )
+from shared.errors import ConfigurationError
 from tests.fakes.use_case_world import (
     MINE,
     SESSION,
@@ -65,6 +66,20 @@ async def test_a_cancel_of_a_message_that_was_taken_back_is_unknown() -> None:
     assert turn_id is not None
     assert isinstance(await world.cancelling.cancel(SESSION, turn_id, MINE), NotFound)
     assert isinstance(await resume(world, turn_id), NotFound)
+
+
+async def test_a_cancel_that_is_forbidden_is_said_so_and_not_tried_again() -> None:
+    world = build()
+    turn = TurnId("s.01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    asked = []
+
+    async def forbidden(*_: object) -> None:
+        asked.append(1)
+        raise ConfigurationError("forbidden")
+
+    world.ledger.cancel = forbidden  # type: ignore[assignment, method-assign]
+    assert await world.cancelling.cancel(SESSION, turn, MINE) == CouldNotAsk(turn, "cancel")
+    assert len(asked) == 1
 
 
 async def test_a_cancel_asks_an_absent_ledger_again_and_then_says_so() -> None:

@@ -6,7 +6,6 @@ from services.gateway.session_io import (
     Accepted,
     Refused,
 )
-from shared.contracts.load import LoadSample
 from tests.fakes.use_case_world import (
     SESSION,
     accepted,
@@ -17,19 +16,7 @@ from tests.fakes.use_case_world import (
 
 async def test_the_door_refuses_what_no_slot_and_no_burst_worker_could_take() -> None:
     world = build()
-    await world.board.publish(
-        LoadSample(
-            worker="w",
-            at_ms=world.clock.now_ms(),
-            slots=1,
-            running=1,
-            lag_ms=0,
-            cpu=0,
-            mean_turn_ms=1_000,
-        )
-    )
-    world.board.queued_at_ms = {f"t{number}": 0 for number in range(5)}
-    await world.watch.refresh()
+    await world.show_load(slots=1, running=1, queued=5)
     answer = refused(await world.send())
     assert answer.code == "overloaded"
     assert world.ledger.calls == ["find_message"]
@@ -38,19 +25,7 @@ async def test_the_door_refuses_what_no_slot_and_no_burst_worker_could_take() ->
 
 async def test_under_moderate_load_a_new_session_is_kept_short() -> None:
     world = build()
-    await world.board.publish(
-        LoadSample(
-            worker="w",
-            at_ms=world.clock.now_ms(),
-            slots=2,
-            running=0,
-            lag_ms=0,
-            cpu=0,
-            mean_turn_ms=1_000,
-        )
-    )
-    world.board.queued_at_ms = {f"t{number}": 0 for number in range(20)}
-    await world.watch.refresh()
+    await world.show_load(slots=2, running=0, queued=20)
     for number in range(5):
         turn = accepted(await world.send(f"m{number}"))
         await world.cancelling.cancel(SESSION, turn.turn_id, None)

@@ -11,9 +11,8 @@ from shared.contracts.identifiers import (
     MessageId,
     TurnId,
 )
-from shared.contracts.load import LoadSample
 from shared.contracts.turns import IntakeDecision, TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError, ConfigurationError, DependencyUnavailable
 from tests.fakes.use_case_world import (
     MINE,
     SESSION,
@@ -26,47 +25,49 @@ from tests.fakes.use_case_world import (
 async def test_without_an_intake_a_full_burst_queue_sheds() -> None:
     world = build()
     world.intake.unavailable = True
-    await world.board.publish(
-        LoadSample(
-            worker="w",
-            at_ms=world.clock.now_ms(),
-            slots=100,
-            running=1,
-            lag_ms=0,
-            cpu=0,
-            mean_turn_ms=1_000,
-        )
-    )
-    world.board.queued_at_ms = {f"t{number}": 0 for number in range(5)}
-    await world.watch.refresh()
+    await world.show_load(slots=100, running=1, queued=5)
     assert refused(await world.send()).code == "overloaded"
     assert world.turn_queue.sent == []
 
 
-async def test_a_mark_that_fails_does_not_undo_the_queued_turn() -> None:
+@pytest.mark.parametrize("error", [ConfigurationError("forbidden"), DependencyUnavailable("away")])
+async def test_a_mark_that_fails_does_not_undo_the_queued_turn(error: ChatError) -> None:
     world = build()
     world.intake.unavailable = True
 
     async def away(*_: object) -> None:
-        raise DependencyUnavailable("away")
+        raise error
 
     world.ledger.mark_placed = away  # type: ignore[assignment, method-assign]
     assert accepted(await world.send()).path == "burst"
 
 
-@pytest.mark.parametrize("obstacle", ["unavailable", "shed"])
+@pytest.mark.parametrize("obstacle", ["unavailable", "refused", "shed"])
 async def test_a_next_head_that_nobody_takes_is_left_to_the_sweeper(obstacle: str) -> None:
     world = build()
     first = accepted(await world.send("m1"))
     await world.send("m2")
     if obstacle == "unavailable":
         world.intake.unavailable = world.turn_queue.unavailable = True
+    elif obstacle == "refused":
+        world.intake.unavailable = world.turn_queue.refusing = True
     else:
         world.intake.decision = IntakeDecision(path=None, reason="burst_full")
     assert isinstance(await world.cancelling.cancel(SESSION, first.turn_id, MINE), Stopped)
     await world.endings.settle()
     (running,) = await world.ledger.running(SESSION)
     assert running.message_id == "m2"
+
+
+@pytest.mark.parametrize("fault", ["unavailable", "refusing"])
+async def test_a_dispatch_that_fails_is_no_fault_of_the_finisher(fault: str) -> None:
+    world = build()
+    await world.send()
+    (request,) = world.intake.submitted
+    world.intake.unavailable = True
+    setattr(world.turn_queue, fault, True)
+    await world.placing.dispatch(request)
+    assert world.turn_queue.sent == []
 
 
 async def test_a_detached_next_head_goes_to_its_own_queue() -> None:

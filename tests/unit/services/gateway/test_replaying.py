@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from services.gateway.replaying import terminal_alone
 from services.gateway.session_io import (
@@ -72,10 +73,11 @@ async def test_a_marker_is_no_answer() -> None:
     assert await resume(world, turn) == NotFound(turn, "resume")
 
 
-async def test_a_store_or_ledger_that_is_away_is_said_so() -> None:
+@pytest.mark.parametrize("fault", ["unavailable", "refusing"])
+async def test_a_store_that_is_away_or_forbids_it_is_said_so(fault: str) -> None:
     world = build()
     turn = TurnId("s.01ARZ3NDEKTSV4RRFFQ69G5FAV")
-    world.store.unavailable = True
+    setattr(world.store, fault, True)
     assert await resume(world, turn) == CouldNotAsk(turn, "resume")
 
 

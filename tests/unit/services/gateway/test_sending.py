@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from shared.contracts.identifiers import (
     MessageId,
     SessionId,
 )
 from shared.contracts.turns import IntakeDecision, TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError, ConfigurationError, DependencyUnavailable
 from tests.fakes.use_case_world import (
     MINE,
     SESSION,
@@ -62,6 +63,35 @@ async def test_a_turn_that_the_silent_intake_runs_after_all_is_accepted() -> Non
     world.turn_queue.unavailable = True
     answer = accepted(await world.send())
     assert (answer.path, answer.duplicate) == ("inline", False)
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("forbidden"), DependencyUnavailable("away")])
+async def test_a_head_that_neither_the_intake_nor_the_queue_takes_is_taken_back(
+    error: ChatError,
+) -> None:
+    world = build()
+
+    async def refuse(_: TurnRequest) -> IntakeDecision:
+        raise error
+
+    world.intake.answering = refuse
+    world.turn_queue.refusing = True
+    answer = refused(await world.send())
+    assert (answer.code, answer.retry_after_ms) == ("unavailable", 1_000)
+    assert answer.turn_id is not None
+    assert await world.ledger.running(SESSION) == []
+    world.intake.answering = None
+    assert accepted(await world.send()).path == "inline"
+
+
+async def test_a_ledger_that_refuses_for_good_is_said_to_be_unavailable() -> None:
+    world = build()
+
+    async def forbidden(*_: object) -> None:
+        raise ConfigurationError("forbidden")
+
+    world.ledger.accept = forbidden  # type: ignore[assignment, method-assign]
+    assert refused(await world.send()).code == "unavailable"
 
 
 async def test_a_refusal_whose_taking_back_fails_drops_the_turn_s_frames() -> None:
