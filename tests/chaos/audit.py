@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.contracts.server_frames import ResponseCompleted
-from tests.chaos.inside import UNENDED, LedgerTurn
+from tests.chaos.inside import UNENDED, Inside, LedgerTurn
 from tests.chaos.user import ChaosUser
 from tests.chaos.witness import end_kind, is_stored
+from tests.harness.stack import Stack
 
 ModelCalls = Callable[[str], Sequence[Mapping[str, Any]]]
 
@@ -37,6 +38,15 @@ class Audit:
     def faults(self) -> list[str]:
         """All of them."""
         return [*self.losses, *self.duplicates, *self.mixed]
+
+
+def judge(stack: Stack, users: Sequence[ChaosUser]) -> Audit:
+    """Ask the stack, and judge a run that has settled."""
+    inside = Inside(stack)
+    try:
+        return audit(users, inside.ledger_turns(), inside.stored(), stack.model_calls)
+    finally:
+        inside.close()
 
 
 def audit(

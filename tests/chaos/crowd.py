@@ -9,11 +9,12 @@ import urllib.request
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from tests.chaos.readying import SERVICES, services_back
 from tests.chaos.user import ChaosUser, Script
 from tests.harness.stack import Stack
 
-GATEWAYS = 2
-ORCHESTRATORS = 2
+GATEWAYS = SERVICES["gateway"]
+HANDSHAKES_AT_ONCE = 50
 KINDS = ("lorem", "emoji", "cjk")
 
 
@@ -35,20 +36,27 @@ def sign_in(stack: Stack, user: str) -> str:
 
 @asynccontextmanager
 async def crowd(
-    stack: Stack, names: Sequence[str], chance: random.Random
+    stack: Stack, names: Sequence[str], chance: random.Random, gateway: int | None = None
 ) -> AsyncIterator[list[ChaosUser]]:
-    """That many users, connected; gone at the end."""
+    """That many users, connected to any gateway or to the one given; gone at the end."""
+    await services_back(stack)
     tokens = await asyncio.to_thread(lambda: [sign_in(stack, name) for name in names])
     users = [
         ChaosUser(name, token, sockets_of(stack), random.Random(chance.random()))
         for name, token in zip(names, tokens, strict=True)
     ]
+    if gateway is not None:
+        for user in users:
+            user.prefer(gateway)
     async with asyncio.TaskGroup() as tasks:
         # In a group, so that a client's own bug ends the run instead of looking like a silent server.
-        running = [tasks.create_task(user.run()) for user in users]
+        running = []
         try:
             async with asyncio.timeout(60):
-                await asyncio.gather(*(user.online() for user in users))
+                for start in range(0, len(users), HANDSHAKES_AT_ONCE):
+                    batch = users[start : start + HANDSHAKES_AT_ONCE]
+                    running += [tasks.create_task(user.run()) for user in batch]
+                    await asyncio.gather(*(user.online() for user in batch))
             yield users
         finally:
             for task in running:

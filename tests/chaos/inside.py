@@ -13,7 +13,6 @@ from infra.local.state import StackState, StateFile
 from tests.harness.stack import Stack
 
 UNENDED = ("waiting", "running")
-DUE_SETS = 16
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,9 @@ class Inside:
             )
         return turns
 
-    def due_entries(self) -> int:
-        """Turns that sweepers still look after."""
-        return sum(self._ledger.zcard(f"bc:due:{{{n}}}") for n in range(DUE_SETS))
+    def unended(self) -> list[LedgerTurn]:
+        """Those that still wait or run."""
+        return [turn for turn in self.ledger_turns().values() if turn.status in UNENDED]
 
     def stored(self) -> dict[str, list[dict[str, Any]]]:
         """The items of the `turns` table by turn id."""

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.chaos.audit import Audit, audit
+from tests.chaos.audit import Audit, judge
 from tests.chaos.crowd import crowd, talk
 from tests.chaos.faults import Fault, FaultMaker, Kind, rounds
-from tests.chaos.inside import UNENDED, Inside
+from tests.chaos.inside import Inside
 from tests.chaos.processes import Processes
 from tests.chaos.user import ChaosUser
 from tests.harness.stack import Stack
@@ -76,21 +76,19 @@ async def run_storm(stack: Stack, storm: Storm, say: Callable[[str], None]) -> S
             for task in talking:
                 task.cancel()
             await asyncio.gather(*talking, return_exceptions=True)
-        found = await asyncio.to_thread(_judge, stack, users, calm_s + SETTLE_S)
+        found = await asyncio.to_thread(_judge_later, stack, users, calm_s + SETTLE_S)
     return StormResult(maker.counts(), found, settled_s)
 
 
-def _judge(stack: Stack, users: list[ChaosUser], until_s: float) -> Audit:
+def _judge_later(stack: Stack, users: list[ChaosUser], until_s: float) -> Audit:
+    """Turns whose user was never told of them end a little later than those that are watched."""
     inside = Inside(stack)
     try:
-        # Turns whose user was never told of them end a little later than those that are watched.
-        while time.monotonic() < until_s:
-            if all(turn.status not in UNENDED for turn in inside.ledger_turns().values()):
-                break
+        while time.monotonic() < until_s and inside.unended():
             time.sleep(0.5)
-        return audit(users, inside.ledger_turns(), inside.stored(), stack.model_calls)
     finally:
         inside.close()
+    return judge(stack, users)
 
 
 def _progress(users: list[ChaosUser]) -> str:

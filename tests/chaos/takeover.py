@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from infra.local.readiness import is_healthy
-from tests.chaos.audit import Audit, audit
-from tests.chaos.crowd import ORCHESTRATORS, crowd
+from tests.chaos.audit import Audit, judge
+from tests.chaos.crowd import crowd
 from tests.chaos.faults import Fault, Kind
 from tests.chaos.inside import Inside
 from tests.chaos.processes import Processes, Role
+from tests.chaos.readying import services_back
 from tests.chaos.user import ChaosUser, Script
 from tests.harness.stack import Stack
 
@@ -24,7 +24,6 @@ BURST_TURNS = 9
 """A batch less one, so that the burst trigger does not need a second process."""
 ROUND_WITHIN_S = 120.0
 ROUND_LIMIT = 100
-BACK_WITHIN_S = 30.0
 LOGS_WITHIN_S = 5.0
 """A function's log lines appear when its invocation is over."""
 
@@ -57,7 +56,7 @@ async def measure_takeovers(
         for number in range(ROUND_LIMIT):
             # Orchestrators thrice as often: a killed function process leaves the others busy starting one.
             role: Role = "burst_worker" if number % 4 == 3 else "orchestrator"
-            await _services_back(stack)
+            await services_back(stack)
             async with asyncio.timeout(ROUND_WITHIN_S):
                 asked = await _ask(users)
                 fault = await asyncio.to_thread(_kill_busiest, stack, role)
@@ -74,7 +73,7 @@ async def measure_takeovers(
                 break
         await asyncio.sleep(LOGS_WITHIN_S)
         await asyncio.to_thread(_collect, stack, kills, found)
-        found.audit = await asyncio.to_thread(_judge, stack, users)
+        found.audit = await asyncio.to_thread(judge, stack, users)
     return found
 
 
@@ -84,21 +83,6 @@ async def _ask(users: list[ChaosUser]) -> list[tuple[ChaosUser, str]]:
     asked = [(user, await user.say(script)) for user in users]
     await asyncio.gather(*(user.until(message_id, "streaming") for user, message_id in asked))
     return asked
-
-
-async def _services_back(stack: Stack) -> None:
-    """Wait until every orchestrator takes work again."""
-    processes = Processes(stack.state_dir)
-
-    def are_ready() -> bool:
-        running = processes.alive("orchestrator")
-        return len(running) == ORCHESTRATORS and all(
-            is_healthy(target.port, "/readyz") for target in running
-        )
-
-    async with asyncio.timeout(BACK_WITHIN_S):
-        while not await asyncio.to_thread(are_ready):
-            await asyncio.sleep(0.2)
 
 
 def _kill_busiest(stack: Stack, role: Role) -> Fault:
@@ -138,11 +122,3 @@ def _collect(stack: Stack, kills: dict[str, Fault], found: Takeovers) -> None:
         is_cold = any(opened_at_ms.get(name, fault.at_ms) >= fault.at_ms for name in workers)
         place = found.cold_ms if is_cold else found.warm_ms
         place.setdefault(fault.kind.role, []).append(turn.claimed_at_ms - fault.at_ms)
-
-
-def _judge(stack: Stack, users: list[ChaosUser]) -> Audit:
-    inside = Inside(stack)
-    try:
-        return audit(users, inside.ledger_turns(), inside.stored(), stack.model_calls)
-    finally:
-        inside.close()
