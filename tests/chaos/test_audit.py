@@ -26,10 +26,11 @@ from tests.chaos.user import ChaosUser, Script
 
 TURN = "chaos-u.01"
 SCRIPT = Script(tokens=3, tokens_per_s=0)
+WHOLE_TEXT = SCRIPT.answer()
 WHOLE = LedgerTurn(TURN, "u-0", "completed", 1, "w", 0, "inline")
 STORED = {
     "status": "completed",
-    "assistant_text": SCRIPT.answer(),
+    "assistant_text": WHOLE_TEXT,
     "message_id": "u-0",
     "ref": {"session": {"session_id": "chaos-u"}},
 }
@@ -45,7 +46,7 @@ def user_with(*frames):
     return user
 
 
-def answered(text=SCRIPT.answer()):
+def answered(text=WHOLE_TEXT):
     return user_with(
         ChatAccepted(message_id=MessageId("u-0"), turn_id=TURN, path="inline", duplicate=False),
         ResponseStarted(turn_id=TURN, attempt=1, seq=0, path="inline", intent="general", model=""),
