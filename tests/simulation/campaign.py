@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from tests.simulation.world import Outcome, run_plan
 CHUNK = 20
 
 TRANSITIONS = (
+    "accept:AcceptedDetached",
     "accept:AcceptedAsHead",
     "accept:AcceptedAsWaiting",
     "accept:AlreadyAccepted",
@@ -151,8 +153,13 @@ def report_of(outcome: Outcome) -> Report:
 
 def run_seeds(seeds: Sequence[int], bug: str = "") -> list[Report]:
     """Run seeds in this process, with a planted bug if named."""
-    with planted(bug):
-        return [report_of(run_plan(draw_plan(seed))) for seed in seeds]
+    gc.collect()
+    gc.freeze()  # what is imported is not looked at after each run
+    try:
+        with planted(bug):
+            return [report_of(run_plan(draw_plan(seed))) for seed in seeds]
+    finally:
+        gc.unfreeze()
 
 
 def run_campaign(seeds: Sequence[int], workers: int = 2) -> Iterator[Report]:

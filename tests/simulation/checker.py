@@ -29,7 +29,7 @@ def check_opened_call(world: World, call: Call) -> None:
         return
     expected = []
     for other in world.monitor.turns.values():
-        if other.request.session != truth.request.session or other.number >= truth.number:
+        if other.request.session != truth.request.session or other is truth:
             continue
         stored = world.monitor.stored.get(other.ref)
         if stored is not None and stored.status != "marker" and other.end is not None:
@@ -60,7 +60,8 @@ def check_ended(world: World, truth: TurnTruth) -> None:
 
 def check_takeovers(world: World) -> None:
     """P8: collects takeovers in calm weather, where workers had room."""
-    if world.plan.sizes.slots < 4 or world.plan.environments < 2:
+    has_skew = any(fault.kind == "skew" for fault in world.plan.faults)
+    if has_skew or world.plan.sizes.slots < 4 or world.plan.environments < 2:
         return
     for died_s, claimed_s in world.monitor.takeovers:
         if world.weather.was_clear(died_s + 0.02, claimed_s):
@@ -102,7 +103,7 @@ def check_end(world: World) -> None:
 
 def _check_turn(world: World, truth: TurnTruth) -> None:
     name = short_turn(truth.request.turn_id)
-    if truth.end is None and not world._is_forgotten(truth.ref):
+    if truth.end is None and not (truth.may_take_hours or world.is_forgotten(truth.ref)):
         world.history.violate("P1", f"{name} never ended")
     if truth.is_wounded:
         return
@@ -150,7 +151,8 @@ def _check_evidence(world: World, truth: TurnTruth) -> None:
 def _check_shown(world: World, client: Client, turn: Turn) -> None:
     name = f"{client.name}: {turn.message_id}"
     if not turn.has_ended:
-        world.history.violate("P1", f"{name} never ended at its reader ({turn.status})")
+        if turn in world.open_turns(client):
+            world.history.violate("P1", f"{name} never ended at its reader ({turn.status})")
         return
     truth = None if turn.turn_id is None else world.monitor.turns.get(turn.turn_id)
     if truth is None or truth.is_wounded or turn.status == "rejected":
@@ -160,18 +162,21 @@ def _check_shown(world: World, client: Client, turn: Turn) -> None:
         world.history.violate("P2", f"{name} could not be rebuilt from its frames")
     if len({kind for kind, _, _ in seen.terminals}) > 1:
         world.history.violate("P1", f"{name} was told several ends: {seen.terminals}")
-    if turn.status != truth.end:
-        world.history.violate("P1", f"{name} shows {turn.status}, the turn ended {truth.end}")
-        return
     if turn.text and not _is_said(world, turn.text, truth):
         world.history.violate("P2", f"{name} mixes texts: {turn.text!r}")
+    if turn.status != truth.end:
+        world.history.violate("P1", f"{name} shows {turn.status}, the turn ended {truth.end}")
+    else:
+        _check_kept(world, name, turn, truth)
+
+
+def _check_kept(world: World, name: str, turn: Turn, truth: TurnTruth) -> None:
+    """P3: what is stored is what was shown. A stop before any word, or while the store was away, keeps nothing."""
     stored = world.store.items.get(truth.ref)
-    if turn.status == "cancelled" and (stored is None or stored.status == "marker"):
-        return  # not a word of it had been shown when it was stopped, or its end was ours to give
-    if turn.status in ("completed", "cancelled"):
-        text = None if stored is None else stored.assistant_text
-        if text != turn.text:
-            world.history.violate("P3", f"{name} shows {turn.text!r}, stored is {text!r}")
+    text = None if stored is None or stored.status == "marker" else stored.assistant_text
+    is_kept = turn.status == "completed" or (turn.status == "cancelled" and text is not None)
+    if is_kept and text != turn.text:
+        world.history.violate("P3", f"{name} shows {turn.text!r}, stored is {text!r}")
 
 
 def _is_said(world: World, text: str, truth: TurnTruth) -> bool:
@@ -186,10 +191,14 @@ def _is_said(world: World, text: str, truth: TurnTruth) -> bool:
 def _has_one_order(world: World, session: str) -> bool:
     """False when gateways with different clocks, or two devices at once, may have numbered the turns.
 
-    Turn ids sort by the clock of the gateway that made them; the ledger's order is the order of arrival.
+    Turn ids sort by the clock of the gateway that made them; the ledger's order is the order of arrival, and a
+    detached turn takes its place when it is claimed.
     """
     devices = list(world.plan.clients.values()).count(session)
-    return devices == 1 and not any(fault.kind == "skew" for fault in world.plan.faults)
+    is_simple = all(action.what != "ask_later" for action in world.plan.actions)
+    return (
+        devices == 1 and is_simple and not any(fault.kind == "skew" for fault in world.plan.faults)
+    )
 
 
 def _truth_of_text(world: World, session: str, text: str) -> TurnTruth | None:

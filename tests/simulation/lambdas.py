@@ -88,6 +88,8 @@ class Trigger:
 
     def poll(self, queue: Any) -> None:
         """Something became visible, or an environment is free."""
+        if queue not in ("retry", "burst"):
+            return
         weather = self._world.network.weather
         while not weather.trigger_is_off and (environment := self._free()) is not None:
             limit = 1 if queue == "retry" else self._world.sizes.batch

@@ -50,6 +50,14 @@ class TurnTruth:
     """When its producer was killed and nobody has claimed it since."""
 
     @property
+    def may_take_hours(self) -> bool:
+        """True for a detached turn whose queue message answered for a ledger that lost the answer.
+
+        Its message is sent once more at half its limit, which is longer than a run.
+        """
+        return self.is_outside and self.is_wounded
+
+    @property
     def ref(self) -> TurnRef:
         return self.request.ref
 
@@ -199,6 +207,8 @@ class Monitor:
             if truth is not None:
                 truth.is_wounded = True
                 truth.end = None
+        for truth in self.turns.values():
+            self._look_for_readers(truth)
 
     def _stored(self, who: str, turn: StoredTurn) -> None:
         self._history.note(who, f"store:{turn.status}", f"{_short(turn.ref)}/{turn.attempt}")
@@ -250,12 +260,13 @@ class Monitor:
             self._history.violate("P3", f"a second turn for message {truth.request.message_id}")
 
     def _forbid_overtaking(self, truth: TurnTruth) -> None:
-        if truth.request.session in self.wounded_sessions or truth.is_outside:
+        if truth.request.session in self.wounded_sessions:
             return
         for other in self.turns.values():
-            if other.request.session != truth.request.session or other.is_outside:
+            if other.request.session != truth.request.session or other is truth or other.end:
                 continue
-            if other.number < truth.number and other.end is None:
+            is_queued = not (truth.is_outside or other.is_outside)
+            if other.holder is not None or (is_queued and other.number < truth.number):
                 self._history.violate(
                     "P5", f"{_short(truth.ref)} was claimed before {_short(other.ref)} ended"
                 )

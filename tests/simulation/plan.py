@@ -48,7 +48,8 @@ WEIGHTS: dict[FaultKind, int] = {
     "store": 4,
     "trigger_off": 4,
 }
-SERVICES = ("gateway-1", "gateway-2", "orchestrator-1", "orchestrator-2")
+_AWAITED = ("freeze", "drain", "redis_failover")
+SERVICES = ("gateway-1", "gateway-2", "orchestrator-1", "orchestrator-2", "queue_runner")
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Action:
 
     at_s: float
     client: str
-    what: Literal["send", "stop"]
+    what: Literal["send", "stop", "ask_later"]
     message_id: MessageId
     text: str = ""
 
@@ -134,9 +135,11 @@ class Plan:
 
     @property
     def ends_at_s(self) -> float:
-        """When the last planned thing is over."""
+        """When the last planned thing has come; who stands still must have gone on, bad weather may last."""
         ends = [action.at_s for action in self.actions]
-        ends += [fault.at_s + fault.for_s + max(0.0, fault.size) for fault in self.faults]
+        for fault in self.faults:
+            lasts_s = fault.for_s + fault.size if fault.kind in _AWAITED else 0.0
+            ends.append(fault.at_s + lasts_s)
         return max(ends, default=0.0)
 
 
@@ -152,7 +155,7 @@ def draw_plan(seed: int) -> Plan:
     )
     for number in range(1, chance.choice((1, 2, 2, 3)) + 1):
         _draw_session(plan, f"s{number}", chance)
-    for number in range(chance.choice((1, 2, 3, 3, 4, 5, 6))):
+    for number in range(chance.choice((1, 2, 3, 4, 5, 6, 8))):
         plan.faults.append(_draw_fault(plan, number + 1, chance))
     return plan
 
@@ -191,6 +194,9 @@ def _draw_session(plan: Plan, session: str, chance: random.Random) -> None:
         if chance.random() < 0.15:
             stop_at_s = at_s + chance.choice((0.0, 0.3, 1.0, 3.0))
             plan.actions.append(Action(stop_at_s, client, "stop", message_id))
+        if chance.random() < 0.08:
+            later = Action(at_s, client, "ask_later", MessageId(f"d{number}"), f"{text} later")
+            plan.actions.append(later)
         at_s += chance.choice((0.0, 0.05, 1.0, 4.0))
 
 

@@ -10,6 +10,9 @@ from shared.contracts.dead_letters import DeadLetter
 from shared.contracts.turns import QueueName, TurnRequest, encode_turn
 from tests.simulation.network import Network
 
+OWN_VISIBILITY_S = 60.0
+"""Of deferred and background; not extended here, so that a long turn is delivered twice."""
+
 
 @dataclass
 class Message:
@@ -71,8 +74,9 @@ class SimQueues:
                 continue
             message.received += 1
             message.receipt += 1
-            message.visible_at_s = now_s + self.visibility_s
-            self.network.later(self.visibility_s, self.on_message, queue)
+            visibility_s = self.visibility_s if queue in ("burst", "retry") else OWN_VISIBILITY_S
+            message.visible_at_s = now_s + visibility_s
+            self.network.later(visibility_s, self.on_message, queue)
             taken.append(message)
         return taken
 

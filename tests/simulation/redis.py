@@ -104,5 +104,6 @@ def _turns(ledger: FakeLedger) -> dict[TurnRef, tuple[Any, ...]]:
                 turn.outcome,
                 turn.cancel_requested,
                 session.head == number,
+                number in session.waiting,
             )
     return known

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
+
+import msgspec
 
 from services.gateway.app import build_gateway
 from services.orchestrator.cpu_usage import CpuMeter
@@ -15,8 +18,9 @@ from services.orchestrator.placement import Placement
 from services.orchestrator.tenant_shares import TenantShares
 from shared.bootstrap.gateway import GatewayPorts
 from shared.bootstrap.limits import sweep_limits, turn_limits
-from shared.contracts.identifiers import SessionId
-from shared.contracts.turns import IntakeDecision, TurnRequest
+from shared.contracts.identifiers import SessionId, new_turn_id
+from shared.contracts.ledger import AcceptedDetached
+from shared.contracts.turns import IntakeDecision, TurnRequest, decode_turn
 from shared.errors import DependencyUnavailable
 from shared.policy.admission import BurstLimits, StrainLimits
 from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits
@@ -30,8 +34,11 @@ from shared.turn.result import TurnResult
 from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
 from tests.simulation.clients import Client
 from tests.simulation.loop import Process
+from tests.simulation.queues import Message
 from tests.simulation.sockets import SimSocket
 from tests.simulation.surroundings import DRAIN_MS, Ports, Surroundings
+
+QUEUE_SLOTS = 2
 
 
 def make_engine(
@@ -78,7 +85,7 @@ class Gateway:
         self.endpoint = f"http://{process.name}"
         self.is_draining = False
         self._world = world
-        ports = Ports(world, process)
+        self._ports = ports = Ports(world, process)
         found: list[Any] = []
         parts = dict.fromkeys(("HttpServer", "ManagementApi", "GatewayStats", "WebPage"), _NoServer)
         with (
@@ -138,6 +145,23 @@ class Gateway:
     def deliver(self, frame: PushFrame) -> PushStatus:
         """The Management API's POST, for one frame."""
         return self._connections.deliver(frame.connection_id, frame.data)
+
+    def ask_later(self, request: TurnRequest) -> None:
+        """A message whose sender does not wait: accepted and put on the queue of its priority."""
+        self.process.start(self._ask_later(request))
+
+    async def _ask_later(self, request: TurnRequest) -> None:
+        now_ms = self.process.clock.now_ms()
+        request = msgspec.structs.replace(
+            request,
+            turn_id=new_turn_id(request.session_id, now_ms, self._ports.randomness.token_bytes(10)),
+            accepted_at_ms=now_ms,
+        )
+        queues = QueueDispatcher(self._ports.queue, self._ports.ledger, self.process.clock)
+        with suppress(DependencyUnavailable):
+            answer = await self._ports.ledger.accept(request, None)
+            if isinstance(answer, AcceptedDetached):
+                await queues.dispatch(request)
 
     def drain(self) -> None:
         """SIGTERM: as services/lifecycle.py does, then the process is gone."""
@@ -245,4 +269,47 @@ class Orchestrator:
         await self._runner.close()
         await self._placement.settle()
         await asyncio.wait([asyncio.ensure_future(self._engine.close())], timeout=2.0)
+        self.process.kill()
+
+
+class QueueRunner:
+    """Drains the deferred and background queues with a few slots of its own."""
+
+    def __init__(self, world: Surroundings, process: Process) -> None:
+        self.process = process
+        self.is_draining = False
+        self._world = world
+        ports = Ports(world, process)
+        dispatcher = QueueDispatcher(ports.queue, ports.ledger, process.clock)
+        self._engine = make_engine(world, process, ports, dispatcher, "queue_runner")
+        self._running: set[asyncio.Task[None]] = set()
+        process.start(self._engine.run())
+        process.start(self._poll())
+
+    def drain(self) -> None:
+        """SIGTERM: hand over what runs, then the process is gone."""
+        self.is_draining = True
+        self.process.start(self._leave())
+
+    async def _poll(self) -> None:
+        while not self.is_draining:
+            await self.process.clock.sleep(0.5)
+            for queue in ("deferred", "background"):
+                for message in self._world.queues.receive(queue, QUEUE_SLOTS - len(self._running)):
+                    task = asyncio.create_task(self._run(message, message.receipt))
+                    self._running.add(task)
+                    task.add_done_callback(self._running.discard)
+
+    async def _run(self, message: Message, receipt: int) -> None:
+        result = await self._engine.pipeline.run(decode_turn(message.body), "queue")
+        if result.acknowledge:
+            self._world.queues.delete(message, receipt)
+        else:
+            self._world.queues.release(message)
+
+    async def _leave(self) -> None:
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(self._running, timeout=2.0)
         self.process.kill()

@@ -11,8 +11,11 @@ from asyncio import all_tasks
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+from clients.reducer import Turn
 from shared.contracts.identifiers import SessionId, SessionRef, TenantId, TurnId, TurnRef, UserId
+from shared.contracts.turns import TurnRequest
 from tests.fakes.turn_store import FakeTurnStore
 from tests.simulation.checker import (
     check_calls,
@@ -28,10 +31,10 @@ from tests.simulation.loop import GATE, Process, SimClock, Stuck, VirtualLoop
 from tests.simulation.model import SimModel
 from tests.simulation.monitor import Monitor
 from tests.simulation.network import Network, Weather
-from tests.simulation.plan import Fault, Plan
+from tests.simulation.plan import SERVICES, Action, Fault, Plan
 from tests.simulation.queues import SimQueues
 from tests.simulation.redis import SimRedis
-from tests.simulation.services import Gateway, Orchestrator
+from tests.simulation.services import Gateway, Orchestrator, QueueRunner
 from tests.simulation.surroundings import Surroundings, hash_of
 
 PATIENCE_S = 320.0
@@ -65,7 +68,7 @@ class World:
         self.model = SimModel(self.loop, self.history)
         self.store = FakeTurnStore()
         self.queues = SimQueues(self.network, self._chance("queues"), plan.visibility_s)
-        self.services: dict[str, Gateway | Orchestrator] = {}
+        self.services: dict[str, Gateway | Orchestrator | QueueRunner] = {}
         self.processes: list[Process] = []
         self._incarnations: dict[str, int] = {}
         self.surroundings = Surroundings(
@@ -111,16 +114,12 @@ class World:
         for fault in self.plan.faults:
             self.history.count(f"fault:{fault.kind}")
             self._schedule(fault)
-        for name in ("gateway-1", "gateway-2", "orchestrator-1", "orchestrator-2"):
+        for name in SERVICES:
             self._start(name)
         for client in self.clients.values():
             self.network.later(self._balancer.random() * 0.1, client.connect)
         for action in self.plan.actions:
-            client = self.clients[action.client]
-            if action.what == "send":
-                self.network.later(action.at_s, client.send, action.message_id, action.text)
-            else:
-                self.network.later(action.at_s, client.cancel, action.message_id)
+            self.network.later(action.at_s, self._act, action)
         self.model.on_open = lambda call: check_opened_call(self, call)
         self.monitor.on_end = lambda truth: check_ended(self, truth)
         watching = self.loop.create_task(self._watch())
@@ -136,6 +135,35 @@ class World:
             self.history.violate("bug", f"{failure.get('message')}: {failure.get('exception')!r}")
         return Outcome(self.plan, self.history, self.loop.time(), self.loop.steps)
 
+    def _act(self, action: Action) -> None:
+        client = self.clients[action.client]
+        match action.what:
+            case "send":
+                client.send(action.message_id, action.text)
+            case "stop":
+                client.cancel(action.message_id)
+            case "ask_later":
+                self._ask_later(action)
+
+    def _ask_later(self, action: Action) -> None:
+        gateway = self._pick_gateway()
+        if gateway is None:
+            return
+        session = session_ref(self.plan.clients[action.client])
+        self.history.note(action.client, "asks for later", action.text)
+        request = TurnRequest(
+            turn_id=TurnId(""),
+            session_id=session.session_id,
+            message_id=action.message_id,
+            tenant=session.tenant,
+            user=session.user,
+            text=action.text,
+            priority="normal" if self._balancer.random() < 0.5 else "low",
+            detached=True,
+            accepted_at_ms=0,
+        )
+        gateway.ask_later(request)
+
     async def _watch(self) -> None:
         clock = SimClock(self.loop)
         await clock.sleep(self.plan.ends_at_s + 0.5)
@@ -147,15 +175,25 @@ class World:
     def is_quiet(self) -> bool:
         """True when every turn has ended and every client that stayed knows it."""
         for truth in self.monitor.turns.values():
-            if truth.end is None and not self._is_forgotten(truth.ref):
+            if truth.end is None and not (truth.may_take_hours or self.is_forgotten(truth.ref)):
                 return False
         return not any(
-            client.open_turns or client.pending_sends
+            self.open_turns(client) or client.pending_sends
             for client in self.clients.values()
             if not client.has_left
         )
 
-    def _is_forgotten(self, ref: TurnRef) -> bool:
+    def open_turns(self, client: Client) -> list[Turn]:
+        """What the client still waits for, and may expect within a run."""
+        truths = self.monitor.turns
+        return [
+            turn
+            for turn in client.open_turns
+            if turn.turn_id not in truths or not truths[turn.turn_id].may_take_hours
+        ]
+
+    def is_forgotten(self, ref: TurnRef) -> bool:
+        """True when the ledger does not know the turn, or knows its end."""
         turn = self.redis.ledger._find(ref)
         return turn is None or turn.outcome is not None
 
@@ -176,7 +214,7 @@ class World:
         return process
 
     def _start(self, name: str) -> None:
-        kind = Gateway if name.startswith("gateway") else Orchestrator
+        kind = _KINDS[name.partition("-")[0]]
         self.services[name] = kind(self.surroundings, self._process(name))
 
     def _pick_gateway(self) -> Gateway | None:
@@ -325,6 +363,13 @@ class World:
 
     def _chance(self, name: str) -> random.Random:
         return random.Random(hash_of(self.plan.seed, name))
+
+
+_KINDS: dict[str, Any] = {
+    "gateway": Gateway,
+    "orchestrator": Orchestrator,
+    "queue_runner": QueueRunner,
+}
 
 
 def session_ref(session: str) -> SessionRef:

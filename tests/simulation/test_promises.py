@@ -1,0 +1,59 @@
+"""The promises of DESIGN §4 under every fault of the simulator. `python -m tests.simulation --seed N` tells a story."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.campaign import FAULTS, Coverage, run_campaign
+from tests.simulation.plan import Plan, draw_plan
+from tests.simulation.story import tell
+from tests.simulation.world import run_plan
+
+SEEDS = 2_000
+TAKEOVER_LIMIT_S = 6.0
+
+
+@pytest.mark.timeout(900)
+def test_every_promise_holds_whatever_goes_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    coverage = Coverage()
+    for report in run_campaign(range(SEEDS)):
+        coverage.add(report)
+
+    with capsys.disabled():
+        print("", *coverage.table(), sep="\n")
+    broken = {report.seed: report.violations[0] for report in coverage.failed}
+    assert not broken
+    assert not coverage.missing
+    rare = {name for name in FAULTS if coverage.seen[name] < SEEDS / 20}
+    assert not rare
+
+
+@pytest.mark.timeout(300)
+def test_a_dead_producer_is_replaced_within_six_seconds() -> None:
+    takeovers = Coverage()
+    for seed in range(400):
+        plan = _with_one_kill(draw_plan(seed))
+        if plan is not None:
+            outcome = run_plan(plan)
+            assert not outcome.history.violations
+            takeovers.takeovers_s += outcome.history.takeovers_s
+
+    assert len(takeovers.takeovers_s) > 20
+    assert takeovers.takeover_p99_s < TAKEOVER_LIMIT_S
+
+
+def test_a_seed_is_the_same_story_every_time() -> None:
+    for seed in (3, 93, 1188):
+        first, second = run_plan(draw_plan(seed)), run_plan(draw_plan(seed))
+
+        assert list(tell(first)) == list(tell(second))
+
+
+def _with_one_kill(plan: Plan) -> Plan | None:
+    """The plan with room for takeovers and no fault but its first kill."""
+    kills = [fault for fault in plan.faults if fault.kind == "kill"]
+    if not kills:
+        return None
+    return replace(plan, faults=kills[:1], sizes=replace(plan.sizes, slots=4), environments=3)
