@@ -272,6 +272,39 @@ class TurnQueue(Protocol):
         ...
 
 
+class InboxMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One delivery of a queue message; `receipt` names this delivery, a later one has another."""
+
+    queue: QueueName
+    message_id: str
+    receipt: str
+    body: str
+    sent_at_ms: int
+    """When the queue took it, by the queue's own clock."""
+
+
+class TurnInbox(Protocol):
+    """The queues of work as a consumer sees them: at-least-once, each message hidden while it is worked on."""
+
+    async def receive(
+        self, queue: QueueName, *, limit: int, wait_s: int, hidden_s: int
+    ) -> Sequence[InboxMessage]:
+        """Up to `limit` (1..10) messages, hidden from others for `hidden_s` from now.
+
+        Waits up to `wait_s` (0..20) for the first one. What a cancelled call had received stays hidden that long.
+        Raises ConfigurationError when there is no such queue, or it may not be read.
+        """
+        ...
+
+    async def hide(self, message: InboxMessage, *, hidden_s: int) -> bool:
+        """Hide the delivery for `hidden_s` from now; 0 = give it back. False when it is no longer ours to hide."""
+        ...
+
+    async def delete(self, message: InboxMessage) -> None:
+        """Acknowledge the delivery. Repeats, and deliveries that somebody else has by now, are no error."""
+        ...
+
+
 class DeadLetterQueue(Protocol):
     """Where turns that used up their chances are kept as evidence."""
 

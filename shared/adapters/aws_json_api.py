@@ -88,8 +88,8 @@ class AwsJsonApi:
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._host = parts.netloc
 
-    async def call(self, operation: str, body: bytes) -> bytes:
-        """The answer's JSON, within the time-out.
+    async def call(self, operation: str, body: bytes, *, held_s: int = 0) -> bytes:
+        """The answer's JSON, within the time-out; `held_s` on top of it when the service may wait on purpose.
 
         Raises DependencyUnavailable (could not ask, throttled, a fault of AWS), ConfigurationError (no permission, no
         such table or queue) and AwsRefusal for anything that is wrong with the request.
@@ -115,7 +115,7 @@ class AwsJsonApi:
             "/",
             headers={**headers, **signature},
             body=body,
-            timeout_s=self._timeout_s,
+            timeout_s=self._timeout_s + held_s,
         )
         if answer.status == 200:
             return answer.body
