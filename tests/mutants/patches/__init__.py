@@ -1,0 +1,35 @@
+"""All mutants, by the part of the product they damage."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from tests.mutants.patches import (
+    admission,
+    clients,
+    configuration,
+    delivery,
+    functions,
+    gateway,
+    ledger,
+    model,
+    storage,
+    sweeping,
+    turns,
+)
+
+ALL = tuple(
+    chain(
+        ledger.MUTANTS,
+        storage.MUTANTS,
+        delivery.MUTANTS,
+        turns.MUTANTS,
+        model.MUTANTS,
+        sweeping.MUTANTS,
+        gateway.MUTANTS,
+        admission.MUTANTS,
+        functions.MUTANTS,
+        clients.MUTANTS,
+        configuration.MUTANTS,
+    )
+)

@@ -1,0 +1,306 @@
+"""One turn: entry, memory, prompt, answering, settlement."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_PIPELINE_TEST = "tests/unit/shared/turn/test_pipeline.py"
+_SETTLEMENT = "shared/turn/settlement.py"
+_SETTLEMENT_TEST = "tests/unit/shared/turn/test_settlement.py"
+_CLOSING = "shared/turn/closing.py"
+_MEMORY = "shared/turn/memory.py"
+_WINDOW = "shared/policy/history_window.py"
+_WINDOW_TEST = "tests/unit/shared/policy/test_history_window.py"
+
+MUTANTS = (
+    Mutant(
+        "P7",
+        "a stale turn is run",
+        "shared/turn/entry.py",
+        "if is_stale(request, self._clock.now_ms(), self._limits):",
+        "if False:",
+        f"{_PIPELINE_TEST}::test_a_stale_turn_expires_in_words_and_frees_its_session",
+    ),
+    Mutant(
+        "P8",
+        "a takeover counts as stale",
+        "shared/policy/staleness.py",
+        "    if request.attempt_hint > 0:\n        return False\n",
+        "",
+        "tests/unit/shared/policy/test_staleness.py"
+        "::test_staleness_counts_from_ready_and_spares_takeovers_and_background_work",
+    ),
+    Mutant(
+        "P5",
+        "a turn ages behind its predecessor",
+        "shared/policy/staleness.py",
+        "return request.ready_at_ms or request.accepted_at_ms",
+        "return request.accepted_at_ms",
+        "tests/unit/shared/policy/test_staleness.py"
+        "::test_staleness_counts_from_ready_and_spares_takeovers_and_background_work",
+    ),
+    Mutant(
+        "P6",
+        "a readerless turn is not ended at its claim",
+        "shared/turn/entry.py",
+        "                return await self._end_readerless(request, state)",
+        "                return _REFUSED",
+        f"{_PIPELINE_TEST}::test_a_turn_whose_readers_left_before_the_claim_ends_without_a_model_call",
+    ),
+    Mutant(
+        "P3",
+        "a stored answer is overlooked where nobody reads",
+        "shared/turn/entry.py",
+        "if attempt and await self._is_answered(request, attempt):",
+        "if False:",
+        f"{_PIPELINE_TEST}::test_a_takeover_that_nobody_reads_ends_unless_its_answer_is_stored",
+    ),
+    Mutant(
+        "P3",
+        "a takeover asks the model for what is stored",
+        _MEMORY,
+        "if claimed.ref.attempt == 1:",
+        "if claimed.ref.attempt >= 1:",
+        f"{_PIPELINE_TEST}::test_a_takeover_delivers_the_answer_that_is_already_stored",
+    ),
+    Mutant(
+        "B-22",
+        "a turn's own session is not remembered",
+        _SETTLEMENT,
+        "(*facts.recalled, newest),",
+        "facts.recalled,",
+        f"{_PIPELINE_TEST}::test_the_next_turn_sees_the_answer_before_it_on_another_worker",
+    ),
+    Mutant(
+        "B-12",
+        "blank halves are sent to the model",
+        _WINDOW,
+        "return bool(entry.user_text.strip()) and bool(entry.assistant_text.strip())",
+        "return True",
+        f"{_WINDOW_TEST}::test_the_window_is_the_newest_whole_usable_turns_within_both_bounds",
+    ),
+    Mutant(
+        "B-33",
+        "the window skips a large turn and goes on",
+        _WINDOW,
+        "            break\n",
+        "            continue\n",
+        f"{_WINDOW_TEST}::test_the_window_is_the_newest_whole_usable_turns_within_both_bounds",
+    ),
+    Mutant(
+        "B-33",
+        "the oldest turns are kept",
+        _WINDOW,
+        "for entry in reversed([entry for entry in oldest_first if is_usable(entry)]):",
+        "for entry in [entry for entry in oldest_first if is_usable(entry)]:",
+        f"{_WINDOW_TEST}::test_every_length_keeps_that_many_turns",
+    ),
+    Mutant(
+        "P10",
+        "a passage can close its element",
+        "shared/turn/prompt.py",
+        'f"{escape(passage.text)}</passage>"',
+        'f"{passage.text}</passage>"',
+        "tests/unit/shared/turn/test_prompt.py::test_passages_cannot_close_their_elements",
+    ),
+    Mutant(
+        "B-12",
+        "a blank question is sent to the model",
+        "shared/turn/prompt.py",
+        "if not question.strip():",
+        "if False:",
+        "tests/unit/shared/turn/test_prompt.py::test_a_blank_question_is_refused",
+    ),
+    Mutant(
+        "P11",
+        "a slow source holds up the answer",
+        "shared/turn/deadline.py",
+        "        limit.interrupt()\n",
+        "        pass\n",
+        "tests/unit/shared/turn/test_deadline.py::test_within_cancels_what_is_late",
+    ),
+    Mutant(
+        "P2",
+        "a call is repeated after visible text",
+        "shared/policy/retry.py",
+        "if visible or tries >= limits.attempts_per_turn:",
+        "if tries >= limits.attempts_per_turn:",
+        f"{_PIPELINE_TEST}::test_an_error_after_visible_text_ends_the_turn_once",
+    ),
+    Mutant(
+        "P11",
+        "retries never end",
+        "shared/policy/retry.py",
+        "if visible or tries >= limits.attempts_per_turn:",
+        "if visible:",
+        f"{_PIPELINE_TEST}::test_retries_end_with_the_last_errors_code",
+    ),
+    Mutant(
+        "B-23",
+        "a wait outlives the turn",
+        "shared/policy/retry.py",
+        "if deadline_ms is not None and now_ms + wait_ms >= deadline_ms:",
+        "if False:",
+        f"{_PIPELINE_TEST}::test_a_hint_longer_than_the_turns_life_fails_at_once_with_the_hint",
+    ),
+    Mutant(
+        "B-23",
+        "a function sleeps as long as it is told",
+        "shared/policy/retry.py",
+        "if longest_here is not None and wait_ms > longest_here:",
+        "if False:",
+        "tests/unit/shared/policy/test_retry.py::test_a_function_does_not_sleep_long",
+    ),
+    Mutant(
+        "B-23",
+        "the provider's hint is shortened by chance",
+        "shared/policy/retry.py",
+        "wait_ms = hint_ms + round(spread * _HINT_SPREAD_SHARE * hint_ms)",
+        "wait_ms = round(spread * hint_ms)",
+        "tests/unit/shared/policy/test_retry.py"
+        "::test_a_wait_never_outlives_the_turn_and_is_never_shorter_than_the_hint",
+    ),
+    Mutant(
+        "B-23",
+        "a date that has passed is a negative wait",
+        "shared/policy/retry_after.py",
+        "return max(0, int(at.timestamp() * 1000) - now_ms)",
+        "return int(at.timestamp() * 1000) - now_ms",
+        "tests/unit/shared/policy/test_retry_after.py"
+        "::test_retry_after_never_fails_and_never_waits_backwards",
+    ),
+    Mutant(
+        "P9",
+        "a bug is no dead letter",
+        "shared/policy/endings.py",
+        'if code == "internal" or isinstance(error, ModelRejected):',
+        "if isinstance(error, ModelRejected):",
+        f"{_PIPELINE_TEST}::test_a_bug_ends_the_turn_in_words_and_as_evidence",
+    ),
+    Mutant(
+        "P9",
+        "the turn ends before its letter is sent",
+        _SETTLEMENT,
+        "            await self._bury(writer, ending.error, klass, stopwatch)\n"
+        "        terminal = failed_frame(writer.request.turn_id, writer.text, ending.end)\n"
+        '        return await self._close(writer, terminal, "failed", None, code=ending.end.code)',
+        "            terminal = failed_frame(writer.request.turn_id, writer.text, ending.end)\n"
+        '            done = await self._close(writer, terminal, "failed", None, code=ending.end.code)\n'
+        "            await self._bury(writer, ending.error, klass, stopwatch)\n"
+        "            return done\n"
+        "        terminal = failed_frame(writer.request.turn_id, writer.text, ending.end)\n"
+        '        return await self._close(writer, terminal, "failed", None, code=ending.end.code)',
+        f"{_PIPELINE_TEST}::test_a_dead_letter_is_sent_again_before_the_turn_ends",
+    ),
+    Mutant(
+        "B-38",
+        "an answer that was not stored is told as complete",
+        _SETTLEMENT,
+        "            return await self._fail(\n"
+        "                writer, Failed(end_of_error(error), error), facts, stopwatch, "
+        'klass="not_stored"\n'
+        "            )",
+        "            winner = None",
+        f"{_PIPELINE_TEST}::test_an_answer_that_cannot_be_stored_is_reported_and_kept_as_evidence",
+    ),
+    Mutant(
+        "P3",
+        "an answer stored by a newer attempt is overlooked",
+        _SETTLEMENT,
+        "        if winner is not None:\n"
+        "            return await self._give_way(writer, winner, facts)\n"
+        "        terminal = completed_frame(",
+        "        terminal = completed_frame(",
+        f"{_PIPELINE_TEST}::test_an_answer_stored_by_a_newer_attempt_leaves_the_end_to_it",
+    ),
+    Mutant(
+        "P3",
+        "a later attempt ends without a marker",
+        _SETTLEMENT,
+        "if writer.claim.attempt == 1 and held_ms < self._limits.lease_ms:",
+        "if True:",
+        f"{_SETTLEMENT_TEST}::test_a_second_attempt_that_fails_leaves_a_marker_before_it_ends",
+    ),
+    Mutant(
+        "P3",
+        "an end needs no marker although the lease may have lapsed",
+        _SETTLEMENT,
+        "if writer.claim.attempt == 1 and held_ms < self._limits.lease_ms:",
+        "if writer.claim.attempt == 1:",
+        f"{_SETTLEMENT_TEST}::test_an_end_is_marked_as_well_when_the_lease_may_have_lapsed",
+    ),
+    Mutant(
+        "P2",
+        "text of two attempts mixes when a stored answer is delivered",
+        _SETTLEMENT,
+        "if is_answer(winner) and not writer.text:",
+        "if is_answer(winner):",
+        f"{_SETTLEMENT_TEST}::test_an_end_after_shown_text_gives_way_to_an_answer_that_is_stored",
+    ),
+    Mutant(
+        "P3",
+        "a stop throws the shown text away",
+        _SETTLEMENT,
+        "        if writer.text:\n            stored = self._item(",
+        "        if False:\n            stored = self._item(",
+        f"{_PIPELINE_TEST}"
+        "::test_stop_closes_the_model_within_two_seconds_and_stores_the_partial_answer",
+    ),
+    Mutant(
+        "P5",
+        "the finisher forgets the next head",
+        _SETTLEMENT,
+        "if closed.next_head is not None:",
+        "if False:",
+        f"{_PIPELINE_TEST}::test_the_finisher_dispatches_the_next_head",
+    ),
+    Mutant(
+        "B-21",
+        "our own end is taken for somebody else's",
+        _CLOSING,
+        "case TurnEnded(_, outcome) if outcome == append.frames[-1]:",
+        "case TurnEnded(_, outcome) if False:",
+        f"{_PIPELINE_TEST}::test_a_finish_whose_answer_got_lost_counts_as_ours",
+    ),
+    Mutant(
+        "P2",
+        "a gap found by the last append is not filled",
+        _CLOSING,
+        "                writer.rewind(last_seq)",
+        "                return _SUPERSEDED",
+        "tests/unit/shared/turn/test_flusher.py::test_a_gap_found_by_the_last_append_is_filled_too",
+    ),
+    Mutant(
+        "P8",
+        "a cut turn keeps its claim",
+        "shared/turn/pipeline.py",
+        "            await self._settlement.hand_over(writer)\n",
+        "",
+        "tests/unit/shared/turn/test_sweeper.py::test_a_worker_that_is_stopped_hands_over_at_once",
+    ),
+    Mutant(
+        "B-01",
+        "an error after a stop hides the stop",
+        "shared/turn/pipeline.py",
+        "if isinstance(ending, Completed | AlreadyAnswered) or (ending and not writer.stop_reason):",
+        "if ending:",
+        f"{_SETTLEMENT_TEST}::test_errors_of_a_call_that_is_being_closed_do_not_hide_the_stop",
+    ),
+    Mutant(
+        "P4",
+        "a fenced attempt settles its turn",
+        "shared/turn/pipeline.py",
+        "        if writer.is_fenced:\n            return Superseded()\n",
+        "",
+        f"{_PIPELINE_TEST}::test_a_fenced_producer_stops_and_writes_nothing_more",
+    ),
+    Mutant(
+        "B-21",
+        "every try of a claim has another nonce",
+        "shared/turn/claimant.py",
+        "                    nonce=nonce,",
+        "                    nonce=ClaimNonce(self._randomness.token_bytes(_NONCE_BYTES).hex()),",
+        "tests/unit/shared/turn/test_claimant.py"
+        "::test_a_claim_whose_answer_got_lost_is_recognised_as_our_own",
+    ),
+)
