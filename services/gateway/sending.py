@@ -75,9 +75,9 @@ class Sending:
         """
         refusal = self._door.refusal(session)
         if refusal is not None:
-            known = await self._known(session, message_id)
-            if known is None:
-                return self._refused(message_id, refusal)
+            still_refused = await self._unless_known(session, message_id, refusal)
+            if still_refused is not None:
+                return self._refused(message_id, still_refused)
         now_ms = self._clock.now_ms()
         request = TurnRequest(
             turn_id=new_turn_id(session.session_id, now_ms, self._randomness.token_bytes(10)),
@@ -167,11 +167,16 @@ class Sending:
             case _:
                 assert_never(answer)
 
-    async def _known(self, session: SessionRef, message_id: MessageId) -> TurnState | None:
+    async def _unless_known(
+        self, session: SessionRef, message_id: MessageId, refusal: Refusal
+    ) -> Refusal | None:
+        """A message that may be a running turn is not refused: None when it is one, `unavailable` when nobody knows."""
         try:
-            return await self._sessions.find_message(session, message_id)
-        except ChatError:
-            return None
+            known = await self._sessions.find_message(session, message_id)
+        except ChatError as error:
+            _log.warning("message.not_looked_up", error_type=type(error).__name__)
+            return _unavailable()
+        return refusal if known is None else None
 
     def _refused(
         self, message_id: MessageId, refusal: Refusal, turn_id: TurnId | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from services.gateway.session_io import (
     Accepted,
     Refused,
@@ -55,5 +57,17 @@ async def test_a_user_who_sends_too_fast_is_refused_but_never_for_a_repeat() -> 
     assert limited.retry_after_ms is not None
     assert 0 < limited.retry_after_ms <= 60_000
     assert accepted(await world.send("m2")).duplicate
+
+
+@pytest.mark.parametrize("is_loaded", [True, False])
+async def test_a_message_of_which_nobody_can_say_whether_it_runs_is_not_refused_for_good(
+    is_loaded: bool,
+) -> None:
+    world = build(turns_per_min=1)
+    accepted(await world.send("m1"))
+    if is_loaded:
+        await world.show_load(slots=1, running=1, queued=5)
     world.ledger.unavailable = True
-    assert refused(await world.send("m2")).code == "rate_limited"
+    assert refused(await world.send("m1")).code == "unavailable"
+    world.ledger.unavailable = False
+    assert accepted(await world.send("m1")).duplicate
