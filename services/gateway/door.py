@@ -45,14 +45,16 @@ class Door:
         self._rates = KeyedBuckets(user_turns_per_min / 60, user_turns_per_min)
 
     def refusal(self, session: SessionRef) -> Refusal | None:
-        """Why a new interactive message is refused; None admits it and counts it against the user's rate."""
+        """Why a new interactive message is refused; None admits it and counts it against the user's rate.
+
+        What came of it is to be told: `count_turn` or `give_back`.
+        """
         load = self._fresh_load()
         if load is not None:
             decision = door_refusal(load, self._limits)
             if decision is not None:
                 return overloaded(decision.retry_after_ms, decision.reason)
-            is_limiting = self._load.level >= LoadLevel.MODERATE
-            if not self._quota.admits(session, is_limiting=is_limiting):
+            if self._is_limiting() and not self._quota.admits(session):
                 message = "The assistant is very busy: new conversations are kept short just now."
                 return Refusal("session_limited", message, _LIMITED_RETRY_MS, "new_session")
         wait_ms = self._rates.take((session.tenant, session.user), self._clock.now_ms())
@@ -60,6 +62,11 @@ class Door:
             message = "You are sending messages too fast. Please wait a moment."
             return Refusal("rate_limited", message, min(wait_ms, _MS_PER_MIN), "user_rate")
         return None
+
+    def count_turn(self, session: SessionRef) -> None:
+        """An admitted message became a turn: it counts against what a new session gets."""
+        if self._fresh_load() is not None:
+            self._quota.count(session, is_limiting=self._is_limiting())
 
     def give_back(self, session: SessionRef) -> None:
         """An admitted message was a repeat: it does not count against the rate."""
@@ -74,6 +81,9 @@ class Door:
     def queued_wait_ms(self) -> int:
         """The predicted wait in the burst queue, for `chat.queued`."""
         return estimate_wait_ms(self._load.fleet, self._limits.capacity_turns)
+
+    def _is_limiting(self) -> bool:
+        return self._load.level >= LoadLevel.MODERATE
 
     def _fresh_load(self) -> FleetLoad | None:
         failed_since_s = self._load.failed_since_s

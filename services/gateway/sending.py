@@ -101,8 +101,11 @@ class Sending:
                 error_type=type(error).__name__,
             )
             return self._refused(message_id, _unavailable(), request.turn_id)
-        if refusal is None and isinstance(answer, Accepted) and answer.duplicate:
-            self._door.give_back(session)
+        if refusal is None and isinstance(answer, Accepted):
+            if answer.duplicate:
+                self._door.give_back(session)
+            else:
+                self._door.count_turn(session)
         return answer
 
     async def _accept(self, request: TurnRequest, follower: Follower | None) -> Accepted | Refused:

@@ -21,17 +21,18 @@ class SessionQuota:
         self._sessions_limit = sessions_limit
         self._turns: OrderedDict[SessionRef, int] = OrderedDict()
 
-    def admits(self, session: SessionRef, *, is_limiting: bool) -> bool:
-        """Count one message of the session; False when it has used up what a new session gets."""
+    def admits(self, session: SessionRef) -> bool:
+        """False when the session has used up what a new one gets under load."""
+        return self._turns.get(session, 0) < TURNS_OF_A_NEW_SESSION
+
+    def count(self, session: SessionRef, *, is_limiting: bool) -> None:
+        """The session got a turn; without load that makes it an established one."""
         turns = self._turns.get(session, 0)
         if not is_limiting:
             turns = _ESTABLISHED
         elif turns != _ESTABLISHED:
-            if turns >= TURNS_OF_A_NEW_SESSION:
-                return False
             turns += 1
         self._turns[session] = turns
         self._turns.move_to_end(session)
         if len(self._turns) > self._sessions_limit:
             self._turns.popitem(last=False)
-        return True

@@ -8,6 +8,7 @@ from services.gateway.session_io import (
     Accepted,
     Refused,
 )
+from shared.contracts.turns import IntakeDecision
 from tests.fakes.use_case_world import (
     SESSION,
     accepted,
@@ -34,6 +35,27 @@ async def test_under_moderate_load_a_new_session_is_kept_short() -> None:
     await world.endings.settle()
     assert refused(await world.send("m6")).code == "session_limited"
     assert accepted(await world.send("m1")).duplicate
+
+
+async def test_repeats_and_refusals_do_not_use_up_what_a_new_session_gets() -> None:
+    world = build(turns_per_min=6)
+    await world.show_load(slots=2, running=0, queued=20)
+    accepted(await world.send("m0"))
+    for _ in range(6):
+        assert accepted(await world.send("m0")).duplicate
+    world.intake.decision = IntakeDecision(path=None, reason="burst_full")
+    world.ledger.unavailable = True
+    for number in range(3):
+        assert refused(await world.send(f"u{number}")).code == "unavailable"
+    world.ledger.unavailable = False
+    world.intake.decision = IntakeDecision(path="inline", reason="free_slot")
+    await world.send("m1")
+    await world.send("m2")
+    for number in range(6):
+        assert refused(await world.send(f"r{number}")).code == "rate_limited"
+    world.clock.skip(60)
+    await world.show_load(slots=2, running=0, queued=20)
+    accepted(await world.send("m3"))
 
 
 async def test_counters_that_are_not_fresh_refuse_nobody() -> None:
