@@ -18,7 +18,9 @@ from services.gateway.asgi import (
     respond,
 )
 from services.gateway.web_page import WebPage
+from shared.telemetry import Log
 
+_log = Log("public_api")
 _WITH_BODY = {"POST", "PUT", "PATCH"}
 
 
@@ -47,7 +49,7 @@ class PublicApi:
 
     async def _call_rest(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in _WITH_BODY:
-            await self._rest(scope, receive, send)
+            await self._answer(scope, receive, send)
             return
         try:
             body = await read_body(receive, self._body_limit_bytes)
@@ -61,7 +63,13 @@ class PublicApi:
             return
         except Disconnected:
             return
-        await self._rest(scope, _replayed(body, receive), send)
+        await self._answer(scope, _replayed(body, receive), send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._rest(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - the caller has its 500; the server would log the values, too
+            _log.exception("request.failed", error, method=scope["method"])
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -19,8 +19,10 @@ from services.gateway.readiness import Readiness
 from services.gateway.session_io import CouldNotAsk, NotFound
 from services.gateway.turn_lookup import TurnLookup
 from shared.contracts.identifiers import SessionId, SessionRef, TurnId, is_client_id
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError
+from shared.telemetry import Log
 
+_log = Log("rest")
 _NO_SESSION = SessionId("-")
 """Stands in where only the caller's tenant and user count."""
 _PATH_CODES = {400: "bad_request", 404: "not_found", 405: "method_not_allowed"}
@@ -160,10 +162,16 @@ def _answer_problems(app: FastAPI) -> None:
     async def problem(_: Request, error: Problem) -> Response:
         return _fault(error.status, error.code, error.message, error.retry_after_ms)
 
-    @app.exception_handler(DependencyUnavailable)
-    async def unavailable(_: Request, __: DependencyUnavailable) -> Response:
-        error = _unavailable()
-        return _fault(error.status, error.code, error.message, error.retry_after_ms)
+    @app.exception_handler(ChatError)
+    async def unavailable(_: Request, error: ChatError) -> Response:
+        _log.warning("request.unavailable", error_type=type(error).__name__)
+        answer = _unavailable()
+        return _fault(answer.status, answer.code, answer.message, answer.retry_after_ms)
+
+    @app.exception_handler(Exception)
+    async def bug(_: Request, __: Exception) -> Response:
+        # The framework raises it again when this is sent; the public port writes it down.
+        return _fault(500, "internal", "Something went wrong on our side.", None)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:

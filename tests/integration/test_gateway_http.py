@@ -277,6 +277,30 @@ async def test_faults_have_a_code_and_words(
 
 
 @pytest.mark.case("B-30")
+async def test_a_bug_is_answered_like_every_other_fault_and_tells_nothing(
+    world: GatewayWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("a user's words")
+
+    world.store.newest = broken  # type: ignore[assignment, method-assign]
+    status, headers, body = await call(world, "GET", "/v1/sessions/s1/turns")
+    assert (status, headers["content-type"]) == (500, "application/json")
+    fault = json.loads(body)
+    assert (fault["code"], sorted(fault)) == ("internal", ["code", "message"])
+    assert "words" not in body
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        "request.failed"
+    ]
+
+
+async def test_a_table_that_forbids_reads_is_503_with_a_hint(world: GatewayWorld) -> None:
+    world.store.refusing = True
+    status, headers, body = await call(world, "GET", "/v1/sessions/s1/turns")
+    assert (status, json.loads(body)["code"]) == (503, "unavailable")
+    assert headers["retry-after"] == "1"
+
+
 async def test_a_body_above_the_limit_is_413(world: GatewayWorld) -> None:
     status, _, body = await call(world, "POST", "/v1/tokens", data=b"x" * 65_537)
     assert (status, json.loads(body)["code"]) == (413, "message_too_large")
