@@ -461,7 +461,9 @@ async def test_a_fenced_producer_stops_and_writes_nothing_more() -> None:
 
     assert second.status == "completed"
     assert (result.outcome, result.acknowledge) == ("superseded", True)
-    assert world.model.calls[0].ended == "closed"
+    old, new = world.model.calls
+    assert old.ended == "closed"
+    assert old.ended_at_ms - new.started_at_ms <= 2_000
     assert world.ledger.calls.count("finish") == 1
     assert not world.dead_letters.letters
     assert [item.assistant_text for item in world.store.items.values()] == ["Whole"]
