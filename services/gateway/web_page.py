@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from services.gateway.asgi import Scope, Send, headers_of, respond
+from shared.contracts.knowledge import AssistantProfile
 from shared.errors import ConfigurationError
 
 PAGE_FOLDER = Path(__file__).parents[2] / "clients" / "web"
@@ -32,15 +33,6 @@ _FIXED_HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-cache"),  # kept, but asked for again: the ETag answers 304
 )
-
-
-class AssistantProfile(msgspec.Struct, frozen=True):
-    """What the page says about the assistant."""
-
-    name: str = "Assistant"
-    tagline: str = ""
-    greeting: str = "Hello! How can I help you?"
-    suggestions: tuple[str, ...] = ()
 
 
 class _File(msgspec.Struct, frozen=True):

@@ -69,9 +69,9 @@ class LabelledText(msgspec.Struct, frozen=True):
 
 
 class AssistantProfile(msgspec.Struct, frozen=True):
-    """How the assistant introduces itself on the page."""
+    """How the assistant introduces itself on the page; neutral words stand where nobody gave others."""
 
-    name: str
-    tagline: str
-    greeting: str
-    suggestions: tuple[str, ...]
+    name: str = "Assistant"
+    tagline: str = ""
+    greeting: str = "Hello! How can I help you?"
+    suggestions: tuple[str, ...] = ()
