@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import assert_never
 
 from functions.dlq_triage.dead_message import DeadMessage
@@ -16,7 +17,6 @@ from shared.contracts.dead_letters import (
 )
 from shared.contracts.dead_turns import DeadTurn, Origin
 from shared.contracts.ledger import Finished, StillClaimed, TurnEnded, TurnState, TurnUnknown
-from shared.contracts.server_frames import ResponseFailed, encode_frame
 from shared.contracts.turns import TurnRequest, decode_turn
 from shared.errors import ChatError, MalformedMessage, UnsupportedTurn
 from shared.policy.endings import failed_end
@@ -35,6 +35,8 @@ from shared.ports import DeadTurns, FramePush, SessionQueue, TurnClaims, TurnDis
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.broadcast import broadcast
 from shared.turn.markers import is_answer
+from shared.turn.terminal_frames import failed_unclaimed_frame, place_of_end
+from shared.turn.unclaimed_ends import UnclaimedEnds, count_end
 
 _MOVED = "MovedBySqs"
 _log = Log("dlq_triage")
@@ -60,10 +62,8 @@ class Triage:
         metrics: Metrics,
     ) -> None:
         self._sessions = sessions
-        self._claims = claims
+        self._ends = UnclaimedEnds(claims, dispatcher, partial(broadcast, push), clock)
         self._store = store
-        self._push = push
-        self._dispatcher = dispatcher
         self._dead_turns = dead_turns
         self._clock = clock
         self._metrics = metrics
@@ -133,31 +133,12 @@ class Triage:
 
     async def _end(self, request: TurnRequest, state: TurnState) -> None:
         """End a turn that SQS gave up unclaimed, tell its followers, and let the next of the session go on."""
-        end = failed_end("internal")
-        frame = ResponseFailed(
-            turn_id=request.turn_id,
-            attempt=state.attempt,
-            seq=state.last_seq + 1 if state.attempt else 0,
-            code=end.code,
-            message=end.message,
-            retryable=end.retryable,
-            partial=False,
-        )
-        outcome = encode_frame(frame)
-        answer = await self._claims.end_unclaimed(
-            request.ref,
-            status="failed",
-            outcome=outcome,
-            now_ms=self._clock.now_ms(),
-            attempt=state.attempt,
-        )
+        terminal = failed_unclaimed_frame(request.turn_id, failed_end("internal"))
+        answer = await self._ends.end(request.ref, "failed", terminal, place_of_end(state))
         match answer:
-            case Finished(followers, next_head):
-                self._metrics.count("TurnEnded", status="failed", path="triage", code=end.code)
-                _log.error("turn.failed", code=end.code)
-                if next_head is not None:
-                    await self._dispatcher.dispatch(next_head)
-                await broadcast(self._push, followers, outcome)
+            case Finished():
+                count_end(self._metrics, "failed", path="triage", code="internal")
+                _log.error("turn.failed", code="internal")
             case TurnEnded() | StillClaimed() | TurnUnknown():
                 pass
             case _:

@@ -22,7 +22,8 @@ from shared.policy.backoff import ceiling_ms
 from shared.ports import TurnClaims
 from shared.telemetry import Log
 from shared.turn.flusher import Flusher
-from shared.turn.writer import TerminalMaker, TurnWriter
+from shared.turn.terminal_frames import TerminalMaker
+from shared.turn.writer import TurnWriter
 
 _log = Log("closing")
 _FIRST_WAIT_MS = 100

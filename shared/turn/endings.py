@@ -1,17 +1,13 @@
-"""How a claimed turn ends, as values, and the terminal frames they become."""
+"""How a claimed turn ends, as values, and the terminal frames of answers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from msgspec import UNSET
-
 from shared.contracts.identifiers import TurnId
 from shared.contracts.server_frames import (
-    ResponseCancelled,
     ResponseCompleted,
-    ResponseFailed,
     SourceLink,
     TerminalFrame,
     Timings,
@@ -21,7 +17,7 @@ from shared.contracts.stored_turns import HistoryEntry, StoredTurn
 from shared.policy.endings import FailedEnd
 from shared.turn.preparation import Prepared
 from shared.turn.stored_replay import stored_terminal, text_digest
-from shared.turn.writer import TerminalMaker
+from shared.turn.terminal_frames import TerminalMaker
 
 
 @dataclass(frozen=True)
@@ -110,43 +106,6 @@ def completed_frame(
             usage=ending.usage,
             timings=timings,
             sources=facts.sources,
-        )
-
-    return make
-
-
-def failed_frame(turn_id: TurnId, text: str, end: FailedEnd) -> TerminalMaker:
-    """`chat.response.failed` after `text` was shown."""
-
-    def make(attempt: int, seq: int) -> TerminalFrame:
-        return ResponseFailed(
-            turn_id=turn_id,
-            attempt=attempt,
-            seq=seq,
-            code=end.code,
-            message=end.message,
-            retryable=end.retryable,
-            partial=bool(text),
-            retry_after_ms=UNSET if end.retry_after_ms is None else end.retry_after_ms,
-            retract=True if end.retract and text else UNSET,
-            stop_reason=UNSET if end.stop_reason is None else end.stop_reason,
-        )
-
-    return make
-
-
-def cancelled_frame(turn_id: TurnId, text: str, ending: Cancelled) -> TerminalMaker:
-    """`chat.response.cancelled` after `text` was shown."""
-    digest = text_digest(text)
-
-    def make(attempt: int, seq: int) -> TerminalFrame:
-        return ResponseCancelled(
-            turn_id=turn_id,
-            attempt=attempt,
-            seq=seq,
-            by=ending.by,
-            length=len(text),
-            sha256=digest,
         )
 
     return make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from shared.clock import Clock
@@ -10,16 +11,11 @@ from shared.contracts.ledger import (
     ClaimRefusal,
     ClaimRefused,
     Finished,
+    Follower,
     StillClaimed,
     TurnEnded,
     TurnState,
     TurnUnknown,
-)
-from shared.contracts.server_frames import (
-    ResponseCancelled,
-    ResponseExpired,
-    TerminalFrame,
-    encode_frame,
 )
 from shared.contracts.turns import EndStatus, Path, TurnRequest
 from shared.policy.limits import TurnLimits
@@ -30,7 +26,15 @@ from shared.turn.claimant import Claimant
 from shared.turn.markers import end_marker, mark_end
 from shared.turn.pusher import Pusher
 from shared.turn.result import TurnResult
-from shared.turn.stored_replay import text_digest
+from shared.turn.terminal_frames import (
+    BEFORE_ANY_CLAIM,
+    EndPlace,
+    TerminalMaker,
+    cancelled_frame,
+    expired_frame,
+    place_of_end,
+)
+from shared.turn.unclaimed_ends import UnclaimedEnds
 
 _log = Log("entry")
 _REFUSED = TurnResult(outcome="refused")
@@ -50,9 +54,8 @@ class Entry:
         clock: Clock,
         limits: TurnLimits,
     ) -> None:
-        self._claims = claims
+        self._ends = UnclaimedEnds(claims, dispatcher, self._tell, clock)
         self._store = store
-        self._dispatcher = dispatcher
         self._claimant = claimant
         self._pusher = pusher
         self._clock = clock
@@ -83,28 +86,16 @@ class Entry:
 
     async def _expire(self, request: TurnRequest) -> TurnResult | None:
         """End a stale turn; None when somebody claimed it, so that it is no longer a matter of age."""
-        frame = ResponseExpired(
-            turn_id=request.turn_id,
-            attempt=0,
-            seq=0,
-            age_ms=age_ms(request, self._clock.now_ms()),
-        )
-        return await self._end(request, "expired", frame, attempt=0)
+        terminal = expired_frame(request.turn_id, age_ms(request, self._clock.now_ms()))
+        return await self._end(request, "expired", terminal, BEFORE_ANY_CLAIM)
 
     async def _end_readerless(self, request: TurnRequest, state: TurnState) -> TurnResult:
         attempt = state.attempt
-        frame = ResponseCancelled(
-            turn_id=request.turn_id,
-            attempt=attempt,
-            seq=state.last_seq + 1 if attempt else 0,
-            by="disconnect",
-            length=0,
-            sha256=text_digest(""),
-        )
         if attempt and await self._is_answered(request, attempt):
             # Its answer is stored: only delivering that may end it, and the sweeper asks for a takeover.
             return _REFUSED
-        result = await self._end(request, "cancelled", frame, attempt=attempt)
+        terminal = cancelled_frame(request.turn_id, "", "disconnect")
+        result = await self._end(request, "cancelled", terminal, place_of_end(state))
         return _REFUSED if result is None else result
 
     async def _is_answered(self, request: TurnRequest, attempt: int) -> bool:
@@ -119,24 +110,12 @@ class Entry:
         return await mark_end(self._store, marker) is not None
 
     async def _end(
-        self, request: TurnRequest, status: EndStatus, frame: TerminalFrame, *, attempt: int
+        self, request: TurnRequest, status: EndStatus, terminal: TerminalMaker, place: EndPlace
     ) -> TurnResult | None:
-        outcome = encode_frame(frame)
-        answer = await self._claims.end_unclaimed(
-            request.ref,
-            status=status,
-            outcome=outcome,
-            now_ms=self._clock.now_ms(),
-            attempt=attempt,
-        )
+        answer = await self._ends.end(request.ref, status, terminal, place)
         match answer:
-            case Finished(followers, next_head):
-                self._pusher.offer(followers, [outcome])
-                self._pusher.pump()
-                self._pusher.forget(followers)
-                if next_head is not None:
-                    await self._dispatcher.dispatch(next_head)
-                return TurnResult(outcome="ended", status=status, attempt=attempt)
+            case Finished():
+                return TurnResult(outcome="ended", status=status, attempt=place.attempt)
             case TurnEnded():
                 return _REFUSED
             case TurnUnknown():
@@ -147,3 +126,9 @@ class Entry:
                 return None
             case _:
                 assert_never(answer)
+
+    async def _tell(self, followers: Sequence[Follower], outcome: bytes) -> None:
+        """Through the process's pusher, which outlives this run and keeps each connection's order."""
+        self._pusher.offer(followers, [outcome])
+        self._pusher.pump()
+        self._pusher.forget(followers)

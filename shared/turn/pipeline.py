@@ -26,6 +26,7 @@ from shared.turn.flusher import Flusher
 from shared.turn.result import TurnResult
 from shared.turn.settlement import Settlement
 from shared.turn.timings import Stopwatch
+from shared.turn.unclaimed_ends import count_end
 from shared.turn.writer import Stop, TurnWriter
 
 _log = Log("pipeline")
@@ -121,9 +122,7 @@ class TurnPipeline:
             path=path,
         )
         if result.status is not None:
-            self._metrics.count(
-                "TurnEnded", status=result.status, path=path, code=result.code or "none"
-            )
+            count_end(self._metrics, result.status, path=path, code=result.code)
 
     def _note_durations(self, stopwatch: Stopwatch, path: Path) -> None:
         timings = stopwatch.timings()

@@ -28,16 +28,15 @@ from shared.turn.endings import (
     Postponed,
     Superseded,
     answered_frame,
-    cancelled_frame,
     completed_frame,
-    failed_frame,
 )
 from shared.turn.evidence import Death, Evidence
 from shared.turn.markers import end_marker, is_answer
 from shared.turn.memory import FORGET_WINDOW, encode_window
 from shared.turn.result import TurnResult
+from shared.turn.terminal_frames import TerminalMaker, cancelled_frame, failed_frame
 from shared.turn.timings import Stopwatch
-from shared.turn.writer import TerminalMaker, TurnWriter
+from shared.turn.writer import TurnWriter
 
 _log = Log("settlement")
 
@@ -139,7 +138,7 @@ class Settlement:
             winner = await self._mark(writer, "cancelled")
         if winner is not None:
             return await self._give_way(writer, winner, facts)
-        terminal = cancelled_frame(writer.request.turn_id, writer.text, ending)
+        terminal = cancelled_frame(writer.request.turn_id, writer.text, ending.by)
         return await self._close(writer, terminal, "cancelled", history, code=ending.by)
 
     async def _fail(
@@ -158,7 +157,7 @@ class Settlement:
         klass = klass or ending.end.dead_letter
         if klass is not None and ending.error is not None:
             await self._bury(writer, ending.error, klass, stopwatch)
-        terminal = failed_frame(writer.request.turn_id, writer.text, ending.end)
+        terminal = failed_frame(writer.request.turn_id, ending.end, is_partial=bool(writer.text))
         return await self._close(writer, terminal, "failed", None, code=ending.end.code)
 
     async def _repeat(

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import assert_never
 
 from shared.clock import Clock
 from shared.contracts.dead_letters import DeadLetter, DeadLetterClass, DeadLetterError
 from shared.contracts.ledger import Finished, StillClaimed, TurnEnded, TurnUnknown
 from shared.contracts.recovery import DueTurn
-from shared.contracts.server_frames import (
-    ResponseExpired,
-    ResponseFailed,
-    TerminalFrame,
-    encode_frame,
-)
 from shared.contracts.turns import EndStatus, Path
 from shared.errors import DependencyUnavailable
 from shared.policy.endings import failed_end
@@ -27,6 +21,13 @@ from shared.turn.broadcast import broadcast
 from shared.turn.evidence import Evidence, dead_letter_queue
 from shared.turn.markers import end_marker, mark_end
 from shared.turn.redispatch import Redispatch
+from shared.turn.terminal_frames import (
+    TerminalMaker,
+    expired_frame,
+    failed_unclaimed_frame,
+    place_of_end,
+)
+from shared.turn.unclaimed_ends import UnclaimedEnds, count_end
 
 _log = Log("swept_ends")
 _MARKER_NONCE = "sweeper"
@@ -49,10 +50,8 @@ class SweptEnds:
         metrics: Metrics,
         limits: SweepLimits,
     ) -> None:
-        self._claims = claims
+        self._ends = UnclaimedEnds(claims, dispatcher, partial(broadcast, push), clock)
         self._store = store
-        self._push = push
-        self._dispatcher = dispatcher
         self._redispatch = redispatch
         self._evidence = evidence
         self._clock = clock
@@ -61,11 +60,8 @@ class SweptEnds:
 
     async def expire(self, turn: DueTurn, decision: Expire) -> None:
         """End a turn that was never claimed, unless somebody claims it first."""
-        attempt, seq = _place(turn)
-        frame = ResponseExpired(
-            turn_id=turn.state.request.turn_id, attempt=attempt, seq=seq, age_ms=decision.age_ms
-        )
-        if await self._end(turn, "expired", frame):
+        terminal = expired_frame(turn.state.request.turn_id, decision.age_ms)
+        if await self._end(turn, "expired", terminal):
             self._metrics.count("SweptExpired", placed=turn.state.placed)
             _log.warning("turn.expired", placed=turn.state.placed, age_ms=decision.age_ms)
 
@@ -86,18 +82,8 @@ class SweptEnds:
             return
         if decision.dead_letter is not None:
             await self._bury(turn, decision.dead_letter)
-        attempt, seq = _place(turn)
-        end = failed_end(decision.code)
-        frame = ResponseFailed(
-            turn_id=turn.state.request.turn_id,
-            attempt=attempt,
-            seq=seq,
-            code=end.code,
-            message=end.message,
-            retryable=end.retryable,
-            partial=seq > 1,  # seq 0 is `started`, text comes from seq 1
-        )
-        if await self._end(turn, "failed", frame):
+        terminal = failed_unclaimed_frame(turn.state.request.turn_id, failed_end(decision.code))
+        if await self._end(turn, "failed", terminal, code=decision.code):
             self._metrics.count("SweptFailed", code=decision.code)
             _log.error("turn.failed", code=decision.code, attempts=len(turn.attempts))
 
@@ -131,34 +117,16 @@ class SweptEnds:
         path: Path = "queue" if has_own_queue(request) else "burst"
         await self._evidence.send(dead_letter_queue(request, path), letter)
 
-    async def _end(self, turn: DueTurn, status: EndStatus, frame: TerminalFrame) -> bool:
-        outcome = encode_frame(frame)
-        answer = await self._claims.end_unclaimed(
-            turn.state.request.ref,
-            status=status,
-            outcome=outcome,
-            now_ms=self._clock.now_ms(),
-            attempt=turn.state.attempt,
-        )
+    async def _end(
+        self, turn: DueTurn, status: EndStatus, terminal: TerminalMaker, *, code: str = ""
+    ) -> bool:
+        ref, place = turn.state.request.ref, place_of_end(turn.state)
+        answer = await self._ends.end(ref, status, terminal, place)
         match answer:
-            case Finished(followers, next_head):
-                self._metrics.count("TurnEnded", status=status, path="swept", code=_code(frame))
-                follow_ups = [broadcast(self._push, followers, outcome)]
-                if next_head is not None:
-                    follow_ups.append(self._dispatcher.dispatch(next_head))
-                await asyncio.gather(*follow_ups)
+            case Finished():
+                count_end(self._metrics, status, path="swept", code=code)
                 return True
             case TurnEnded() | StillClaimed() | TurnUnknown():
                 return False
             case _:
                 assert_never(answer)
-
-
-def _place(turn: DueTurn) -> tuple[int, int]:
-    """Attempt and seq of an end without a live owner."""
-    attempt = turn.state.attempt
-    return attempt, turn.state.last_seq + 1 if attempt else 0
-
-
-def _code(frame: TerminalFrame) -> str:
-    return frame.code if isinstance(frame, ResponseFailed) else "none"

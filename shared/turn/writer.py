@@ -25,12 +25,12 @@ from shared.contracts.server_frames import (
     ResponseDelta,
     ResponseStarted,
     StartedPath,
-    TerminalFrame,
     encode_frame,
 )
 from shared.contracts.turns import Path, TurnRequest
 from shared.policy.frame_cutting import cut_text
 from shared.turn.interruption import Interruption
+from shared.turn.terminal_frames import TerminalMaker
 
 
 class Stop(Enum):
@@ -51,10 +51,6 @@ class _Opening:
     path: StartedPath
     intent: str
     model: str
-
-
-TerminalMaker = Callable[[int, int], TerminalFrame]
-"""Makes the terminal frame from (attempt, seq)."""
 
 
 class TurnWriter:
