@@ -98,9 +98,9 @@ MUTANTS = (
     Mutant(
         "P12",
         "a malformed body is quoted in the letter's error",
-        _BATCH,
+        "shared/turn/evidence.py",
         'message="not a queue message of schema 1"',
-        "message=message.body",
+        "message=body",
         f"{_BATCH_TEST}::test_a_malformed_body_becomes_a_dead_letter_with_the_raw_body",
     ),
     Mutant(

@@ -187,7 +187,7 @@ MUTANTS = (
         "unfollow",
         "if removed and redis.call('EXISTS', KEYS[2]) == 0 then",
         "if removed then",
-        "readerless_time_is_that_of_the_last_leaver",
+        "removes_exactly_this_follower_from_all_turns",
     ),
     _lua(
         "P11",
@@ -270,11 +270,11 @@ MUTANTS = (
         "turn_revival::only_a_failed_turn_is_reopened",
     ),
     _lua(
-        "B-29",
-        "old followers hear of a redriven turn",
+        "P4 B-29",
+        "a redriven turn begins with its first attempt again",
         "reopen",
-        "redis.call('DEL', TURN, FOLLOWERS, LOG)",
-        "redis.call('DEL', TURN, LOG)",
-        "turn_revival::nobody_follows_a_reopened_turn",
+        "'placed_at', '0', 'attempt', attempt,",
+        "'placed_at', '0', 'attempt', '0',",
+        "turn_revival::the_next_claim_is_above_every_attempt_of_old",
     ),
 )

@@ -100,9 +100,9 @@ MUTANTS = (
     Mutant(
         "P5",
         "the sweeper's end forgets the next head",
-        "shared/turn/swept_ends.py",
-        "                if next_head is not None:",
-        "                if False:",
+        "shared/turn/unclaimed_ends.py",
+        "if finished.next_head is not None:",
+        "if False:",
         f"{_SWEEPER_TEST}::test_the_end_of_a_head_dispatches_the_next",
     ),
     Mutant(

@@ -181,15 +181,9 @@ MUTANTS = (
         "P9",
         "the turn ends before its letter is sent",
         _SETTLEMENT,
-        "            await self._bury(writer, ending.error, klass, stopwatch)\n"
-        "        terminal = failed_frame(writer.request.turn_id, writer.text, ending.end)\n"
-        '        return await self._close(writer, terminal, "failed", None, code=ending.end.code)',
-        "            terminal = failed_frame(writer.request.turn_id, writer.text, ending.end)\n"
-        '            done = await self._close(writer, terminal, "failed", None, code=ending.end.code)\n'
-        "            await self._bury(writer, ending.error, klass, stopwatch)\n"
-        "            return done\n"
-        "        terminal = failed_frame(writer.request.turn_id, writer.text, ending.end)\n"
-        '        return await self._close(writer, terminal, "failed", None, code=ending.end.code)',
+        "            await self._bury(writer, ending.error, klass, stopwatch)\n",
+        "            bury = self._bury(writer, ending.error, klass, stopwatch)\n"
+        '            __import__("asyncio").ensure_future(bury)\n',
         f"{_PIPELINE_TEST}::test_a_dead_letter_is_sent_again_before_the_turn_ends",
     ),
     Mutant(
@@ -302,5 +296,21 @@ MUTANTS = (
         "                    nonce=ClaimNonce(self._randomness.token_bytes(_NONCE_BYTES).hex()),",
         "tests/unit/shared/turn/test_claimant.py"
         "::test_a_claim_whose_answer_got_lost_is_recognised_as_our_own",
+    ),
+    Mutant(
+        "P12",
+        "a question is logged",
+        "shared/turn/pipeline.py",
+        '_log.info("turn.claimed", path=path,',
+        '_log.info("turn.claimed", path=path, text=claimed.request.text,',
+        "tests/unit/shared/turn/test_privacy.py::test_a_turns_words_are_never_logged",
+    ),
+    Mutant(
+        "P12",
+        "a bug's message is logged",
+        "shared/telemetry.py",
+        '"error_type": type(error).__name__, "stack": stack}',
+        '"error_type": repr(error), "stack": stack}',
+        "tests/unit/shared/turn/test_privacy.py::test_a_turns_words_are_never_logged",
     ),
 )
