@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -52,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(stack: Stack, options: argparse.Namespace, seed: int, results: Results) -> None:
+    _stop_in_order()
     if {"storm", "takeovers"} & set(options.parts):
         say("starting worker processes")
         took_s = await warm_workers(stack, WORKERS)
@@ -59,6 +61,7 @@ async def _run(stack: Stack, options: argparse.Namespace, seed: int, results: Re
     if "storm" in options.parts:
         storm = Storm(options.users, options.rounds, options.every_s, seed)
         results.storm = await run_storm(stack, storm, say)
+        say(f"{results.storm.audit.turns} turns, {len(results.faults())} broken promises")
     if "abandoned" in options.parts:
         say("killing gateways and orchestrators together, and leaving")
         results.abandoned = await leave_turns_alone(stack, seed)
@@ -72,6 +75,13 @@ async def _run(stack: Stack, options: argparse.Namespace, seed: int, results: Re
     if "drain" in options.parts:
         say(f"draining {options.sockets} sockets, load {_load()}")
         results.drained = await measure_drain(stack, seed, options.sockets)
+
+
+def _stop_in_order() -> None:
+    """SIGTERM ends the run as an error does, so that the stack is stopped."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 def say(words: str) -> None:

@@ -65,7 +65,11 @@ class Processes:
 
     def _workers(self) -> list[Target]:
         [emulator] = self.alive("aws_emulator")
-        pids = [pid for pid in _children(emulator.identity.pid) if _is_burst_worker(pid)]
+        pids = [
+            pid
+            for pid in _children(emulator.identity.pid)
+            if _is_burst_worker(pid) and _was_invoked(pid)
+        ]
         before = {pid: _cpu_ticks(pid) for pid in pids}
         time.sleep(_WATCHED_S)
         pids.sort(key=lambda pid: before[pid] - _cpu_ticks(pid))
@@ -89,6 +93,16 @@ def _is_burst_worker(pid: int) -> bool:
     with suppress(OSError):
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         return any(_FUNCTION.fullmatch(variable) for variable in variables)
+    return False
+
+
+def _was_invoked(pid: int) -> bool:
+    """A process that still starts has no socket. The emulator ends all others when that one fails (docs)."""
+    with suppress(OSError):
+        return any(
+            str(entry.readlink()).startswith("socket:")
+            for entry in Path(f"/proc/{pid}/fd").iterdir()
+        )
     return False
 
 
