@@ -21,7 +21,7 @@ def model_server_command(process: PlannedProcess, local: LocalStackSettings) -> 
     """The model server with its pace."""
     command = [sys.executable, "-m", "infra.local.model_server", "--port", str(process.port)]
     command += ["--ttft-ms", str(local.model_ttft_ms)]
-    return [*command, "--tokens-per-s", str(int(local.model_tokens_per_s))]
+    return [*command, "--tokens-per-s", str(local.model_tokens_per_s)]
 
 
 def emulator_command(root: Path) -> list[str | Path]:

@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8083)
     parser.add_argument("--ttft-ms", type=int, default=pace.ttft_ms, help="unscripted answers")
-    parser.add_argument("--tokens-per-s", type=int, default=pace.tokens_per_s, help="0 = at once")
+    parser.add_argument("--tokens-per-s", type=float, default=pace.tokens_per_s, help="0 = at once")
     options = parser.parse_args()
     uvloop.run(_serve(options.host, options.port, Pace(options.ttft_ms, options.tokens_per_s)))
 

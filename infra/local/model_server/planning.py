@@ -67,7 +67,7 @@ class Pace:
     """How fast unscripted answers come; `tokens_per_s` 0 = all at once."""
 
     ttft_ms: int = 300
-    tokens_per_s: int = 50
+    tokens_per_s: float = 50
 
 
 def plan_answer(text: str, max_tokens: int, pace: Pace) -> Plan:
@@ -150,5 +150,5 @@ def _limited(plan: Plan, max_tokens: int) -> Plan:
     return replace(plan, pieces=plan.pieces[:max_tokens], stop_reason="max_tokens")
 
 
-def _interval_s(tokens_per_s: int) -> float:
+def _interval_s(tokens_per_s: float) -> float:
     return 0.0 if tokens_per_s == 0 else 1.0 / tokens_per_s

@@ -61,3 +61,7 @@ def test_an_immediate_refusal_has_no_content_block():
 
 def test_zero_tokens_per_second_means_all_at_once():
     assert plan_script(Script(tokens_per_s=0), 100).interval_s == 0
+
+
+def test_an_answer_may_take_longer_than_a_second_for_a_token():
+    assert plan_answer("a b", 2, Pace(tokens_per_s=0.5)).interval_s == 2
