@@ -27,6 +27,8 @@ Role = Literal[
 ]
 _WORKERS = ("orchestrator", "queue_runner", "burst_worker")
 _ON_REDIS = ("gateway", *_WORKERS)
+# Who sweeps: they end and dead-letter turns of every queue.
+_SWEEPERS = ("gateway", "orchestrator", "queue_runner")
 # `operator` is a person with the `burstchat dlq` commands.
 _ON_DEAD_TURNS = ("dlq_triage", "operator")
 
@@ -115,17 +117,23 @@ class AwsSettings:
     aws_endpoint_url: str = _setting("", "endpoint of an AWS emulator; empty = AWS itself")
     burst_queue_url: str = _setting("", "overflow queue", required_by=(*_ON_REDIS, "dlq_triage"))
     retry_queue_url: str = _setting("", "takeovers and delayed retries", required_by=_ON_REDIS)
-    deferred_queue_url: str = _setting("", "normal priority queue")
-    background_queue_url: str = _setting("", "low priority queue", required_by=("operator",))
+    deferred_queue_url: str = _setting(
+        "", "normal priority queue", required_by=(*_ON_REDIS, "dlq_triage")
+    )
+    background_queue_url: str = _setting(
+        "", "low priority queue", required_by=(*_ON_REDIS, *_ON_DEAD_TURNS)
+    )
     burst_dlq_url: str = _setting(
         "", "dead letters of burst and inline turns", required_by=(*_ON_REDIS, "dlq_triage")
     )
-    retry_dlq_url: str = _setting("", "dead letters of retries", required_by=("dlq_triage",))
+    retry_dlq_url: str = _setting(
+        "", "dead letters of retries", required_by=("burst_worker", "dlq_triage")
+    )
     deferred_dlq_url: str = _setting(
-        "", "dead letters of normal priority", required_by=("dlq_triage",)
+        "", "dead letters of normal priority", required_by=(*_SWEEPERS, "dlq_triage")
     )
     background_dlq_url: str = _setting(
-        "", "dead letters of low priority", required_by=("dlq_triage",)
+        "", "dead letters of low priority", required_by=(*_SWEEPERS, "dlq_triage")
     )
     turns_table: str = _setting("", "stored turns", required_by=(*_ON_REDIS, *_ON_DEAD_TURNS))
     dead_turns_table: str = _setting("", "triaged dead letters", required_by=_ON_DEAD_TURNS)

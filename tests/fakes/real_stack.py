@@ -117,7 +117,8 @@ async def real_stack(emulator: Emulator, valkey_url: str, name: str) -> AsyncIte
     async with raw_server(port.handle) as push_server, _model_server() as model_url:
         queues = {
             kind: emulator.make_queue(f"{name}-{kind}")
-            for kind in ("burst", "retry", "burst-dlq", "retry-dlq")
+            for queue in ("burst", "retry", "deferred", "background")
+            for kind in (queue, f"{queue}-dlq")
         }
         yield RealStack(
             environ={
@@ -126,8 +127,12 @@ async def real_stack(emulator: Emulator, valkey_url: str, name: str) -> AsyncIte
                 "BURSTCHAT_AWS_REGION": REGION,
                 "BURSTCHAT_BURST_QUEUE_URL": queues["burst"],
                 "BURSTCHAT_RETRY_QUEUE_URL": queues["retry"],
+                "BURSTCHAT_DEFERRED_QUEUE_URL": queues["deferred"],
+                "BURSTCHAT_BACKGROUND_QUEUE_URL": queues["background"],
                 "BURSTCHAT_BURST_DLQ_URL": queues["burst-dlq"],
                 "BURSTCHAT_RETRY_DLQ_URL": queues["retry-dlq"],
+                "BURSTCHAT_DEFERRED_DLQ_URL": queues["deferred-dlq"],
+                "BURSTCHAT_BACKGROUND_DLQ_URL": queues["background-dlq"],
                 "BURSTCHAT_TURNS_TABLE": f"{name}-turns",
                 "BURSTCHAT_KNOWLEDGE_BUCKET": BUCKET,
                 "BURSTCHAT_PUSH_ACCESS_KEY_ID": "AKIDPUSH",

@@ -5,13 +5,17 @@ from __future__ import annotations
 import pytest
 
 from shared.errors import ConfigurationError
-from shared.settings import load_settings, unknown_variables
+from shared.settings import Role, load_settings, unknown_variables
 
 GATEWAY = {
     "BURSTCHAT_REDIS_URL": "redis://localhost:1/0",
     "BURSTCHAT_BURST_QUEUE_URL": "http://localhost/q",
     "BURSTCHAT_RETRY_QUEUE_URL": "http://localhost/r",
+    "BURSTCHAT_DEFERRED_QUEUE_URL": "http://localhost/n",
+    "BURSTCHAT_BACKGROUND_QUEUE_URL": "http://localhost/l",
     "BURSTCHAT_BURST_DLQ_URL": "http://localhost/d",
+    "BURSTCHAT_DEFERRED_DLQ_URL": "http://localhost/nd",
+    "BURSTCHAT_BACKGROUND_DLQ_URL": "http://localhost/ld",
     "BURSTCHAT_TURNS_TABLE": "turns",
     "BURSTCHAT_PUSH_ACCESS_KEY_ID": "k",
     "BURSTCHAT_PUSH_SECRET_ACCESS_KEY": "s",
@@ -94,13 +98,19 @@ def test_worker_needs_a_key_or_another_model_address() -> None:
     with pytest.raises(ConfigurationError, match="ANTHROPIC_API_KEY"):
         load_settings(
             "orchestrator",
-            GATEWAY
-            | {
-                "BURSTCHAT_RETRY_QUEUE_URL": "q",
-                "BURSTCHAT_BURST_DLQ_URL": "q",
-                "BURSTCHAT_KNOWLEDGE_BUCKET": "b",
-            },
+            GATEWAY | {"BURSTCHAT_KNOWLEDGE_BUCKET": "b"},
         )
+
+
+@pytest.mark.parametrize("role", ["gateway", "orchestrator", "queue_runner"])
+def test_who_sweeps_must_reach_the_queues_of_every_priority_and_their_dead_letters(
+    role: Role,
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(role, {})
+    for queue in ("BURST", "DEFERRED", "BACKGROUND"):
+        assert f"BURSTCHAT_{queue}_QUEUE_URL is missing" in str(caught.value)
+        assert f"BURSTCHAT_{queue}_DLQ_URL is missing" in str(caught.value)
 
 
 def test_unknown_variables_are_named_with_the_nearest_setting() -> None:
