@@ -175,8 +175,6 @@ class ModelSettings:
     model_fast: str = _setting("claude-haiku-4-5", "model id used under load")
     model_first_event_timeout_ms: int = _setting(20_000, "from the request to the first event")
     model_silence_timeout_ms: int = _setting(15_000, "between events; pings count as life")
-    model_requests_per_min: int = _setting(4_000, "budget shared by all processes")
-    model_tokens_per_min: int = _setting(2_000_000, "budget shared by all processes")
 
 
 @dataclass(frozen=True, kw_only=True)
