@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from shared.contracts.turns import MESSAGE_LIMIT_BYTES
 from shared.errors import ConfigurationError
 
 PREFIX = "BURSTCHAT_"
@@ -31,6 +32,9 @@ _ON_REDIS = ("gateway", *_WORKERS)
 _SWEEPERS = ("gateway", "orchestrator", "queue_runner")
 # `operator` is a person with the `burstchat dlq` commands.
 _ON_DEAD_TURNS = ("dlq_triage", "operator")
+_ESCAPE_BYTES = 6  # `\u0001`
+_ENVELOPE_BYTES = 4_096
+"""More than everything of a queue message but text and metadata: names of 128 characters, ids, times."""
 
 
 def _setting(
@@ -379,6 +383,12 @@ def _contradictions(settings: Settings, role: Role) -> Iterator[str]:
         ),
         ("flush_tick_ms", turn.flush_tick_ms, "flush_tick_max_ms", turn.flush_tick_max_ms),
         ("crashes_per_turn", turn.crashes_per_turn, "attempts_per_turn", turn.attempts_per_turn),
+        (
+            "message_bytes",
+            gateway.message_bytes,
+            "inbound_frame_bytes",
+            gateway.inbound_frame_bytes,
+        ),
     ]
     for low_name, low, high_name, high in below:
         if low >= high:
@@ -394,11 +404,25 @@ def _contradictions(settings: Settings, role: Role) -> Iterator[str]:
             f"{PREFIX}OWNER_RENEW_MS ({gateway.owner_renew_ms}) must be at most a third of "
             f"{PREFIX}OWNER_LEASE_MS ({gateway.owner_lease_ms})."
         )
+    yield from _size_faults(gateway)
     if role == "gateway":
         yield from _identity_faults(settings)
     keyless = not settings.model.model_api_key and not settings.model.model_base_url
     if role in _WORKERS and settings.model.model_provider == "anthropic" and keyless:
         yield "ANTHROPIC_API_KEY is missing: set it, or BURSTCHAT_MODEL_BASE_URL."
+
+
+def _size_faults(gateway: GatewaySettings) -> Iterator[str]:
+    """What the door lets in must fit into a queue message, or a turn is accepted that nobody can send."""
+    # In a queue message a text is as long as in its frame at most, and no character takes more than an escape.
+    text_bytes = min(gateway.inbound_frame_bytes, _ESCAPE_BYTES * gateway.message_bytes)
+    message_bytes = text_bytes + gateway.metadata_bytes + _ENVELOPE_BYTES
+    if message_bytes > MESSAGE_LIMIT_BYTES:
+        yield (
+            f"{PREFIX}INBOUND_FRAME_BYTES ({gateway.inbound_frame_bytes}) or {PREFIX}MESSAGE_BYTES "
+            f"({gateway.message_bytes}), and {PREFIX}METADATA_BYTES ({gateway.metadata_bytes}), let in turns whose "
+            f"queue message has {message_bytes} bytes; it may have {MESSAGE_LIMIT_BYTES}."
+        )
 
 
 def _identity_faults(settings: Settings) -> Iterator[str]:

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from shared.contracts.identifiers import (
+    ConnectionId,
+    MessageId,
+    SessionId,
+    TenantId,
+    TurnId,
+    UserId,
+)
+from shared.contracts.turns import MESSAGE_LIMIT_BYTES, TurnRequest, encode_turn
 from shared.errors import ConfigurationError
 from shared.settings import Role, load_settings, unknown_variables
 
@@ -111,6 +120,43 @@ def test_who_sweeps_must_reach_the_queues_of_every_priority_and_their_dead_lette
     for queue in ("BURST", "DEFERRED", "BACKGROUND"):
         assert f"BURSTCHAT_{queue}_QUEUE_URL is missing" in str(caught.value)
         assert f"BURSTCHAT_{queue}_DLQ_URL is missing" in str(caught.value)
+
+
+def test_the_longest_message_that_the_door_lets_in_fits_into_a_queue_message() -> None:
+    gateway = load_settings("gateway", GATEWAY).gateway
+    longest = TurnRequest(
+        turn_id=TurnId("s" * 64 + "." + "0" * 26),
+        session_id=SessionId("s" * 64),
+        message_id=MessageId("m" * 64),
+        tenant=TenantId("\N{SAUROPOD}" * 128),
+        user=UserId("\N{SAUROPOD}" * 128),
+        text="\x01" * (gateway.inbound_frame_bytes // 6),
+        metadata={"k": "x" * (gateway.metadata_bytes - 8)},
+        connection_id=ConnectionId("c" * 64),
+        accepted_at_ms=2**52,
+        ready_at_ms=2**52,
+        enqueued_at_ms=2**52,
+        limit_at_ms=2**52,
+        trace="t" * 200,
+        reason="r" * 40,
+    )
+    size_bytes = len(encode_turn(longest))
+    assert size_bytes <= gateway.inbound_frame_bytes + gateway.metadata_bytes + 4_096
+    assert size_bytes <= MESSAGE_LIMIT_BYTES
+
+
+def test_a_door_that_a_long_message_fits_through_is_told_to_be_smaller() -> None:
+    wide = {"BURSTCHAT_INBOUND_FRAME_BYTES": "131072"}
+    # Its text is bounded by `message_bytes` alone, and every character may take an escape.
+    with pytest.raises(
+        ConfigurationError, match=r"INBOUND_FRAME_BYTES .* or BURSTCHAT_MESSAGE_BYTES"
+    ):
+        load_settings("gateway", GATEWAY | wide)
+    assert load_settings("gateway", GATEWAY | wide | {"BURSTCHAT_MESSAGE_BYTES": "8192"})
+    with pytest.raises(ConfigurationError, match="METADATA_BYTES"):
+        load_settings("gateway", GATEWAY | {"BURSTCHAT_METADATA_BYTES": "32768"})
+    with pytest.raises(ConfigurationError, match=r"MESSAGE_BYTES .* must be below"):
+        load_settings("gateway", GATEWAY | {"BURSTCHAT_MESSAGE_BYTES": "32768"})
 
 
 def test_unknown_variables_are_named_with_the_nearest_setting() -> None:
