@@ -57,19 +57,14 @@ class Deployer:
             outputs = self._deploy_stacks(bundles)
         except (BotoCoreError, ClientError) as error:
             raise StackError(f"the deployment to the AWS emulator failed: {error}") from error
-        concurrency = self._parameter("functions", "BurstMaximumConcurrency")
-        batch = self._parameter("functions", "BurstBatchSize")
         return Deployment(
-            variables={
-                **output_variables(outputs),
-                "BURSTCHAT_BURST_CAPACITY_TURNS": str(concurrency * batch),
-            },
+            variables=output_variables(outputs),
             queues=_queues(outputs),
             tables={"turns": outputs["TurnsTable"], "dead_turns": outputs["DeadTurnsTable"]},
             knowledge_bucket=outputs["KnowledgeBucket"],
             refresh_function=outputs["KnowledgeRefresh"],
             worker_alias=outputs["BurstWorkerLiveArn"],
-            worker_concurrency=concurrency,
+            worker_concurrency=self._parameter("functions", "BurstMaximumConcurrency"),
         )
 
     def warm_up(self, deployment: Deployment) -> None:

@@ -20,6 +20,8 @@ _LOCAL_DEFAULTS = {
     "BURSTCHAT_ENVIRONMENT": "local",
     "BURSTCHAT_AUTH_MODE": "dev",
     "BURSTCHAT_INLINE_SLOTS": "8",
+    # infra/parameters/local.json: two workers of ten turns.
+    "BURSTCHAT_BURST_CAPACITY_TURNS": "20",
     "BURSTCHAT_USER_TURNS_PER_MIN": "0",
     "BURSTCHAT_USER_CONNECTIONS": "0",
     "BURSTCHAT_ADDRESS_HANDSHAKES_PER_S": "0",

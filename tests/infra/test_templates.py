@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 from cfnlint.decode import cfn_yaml
 
-from shared.settings import Settings, variable_name
+from infra.local.credentials import Credentials
+from infra.local.environment import service_environment
+from infra.local.plan import plan_stack
+from shared.settings import LocalStackSettings, Settings, load_settings, variable_name
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = {path.stem: path for path in sorted((ROOT / "infra/templates").glob("*.yaml"))}
@@ -18,6 +21,8 @@ PARAMETER_FILES = {path.stem: path for path in sorted((ROOT / "infra/parameters"
 QUEUES = ("Burst", "Retry", "Deferred", "Background")
 TRIGGERED = ("Burst", "Retry")
 QUEUE_RUNNER_EXTENSION_S = 40
+LOCAL_PLAN = plan_stack(LocalStackSettings(), has_model_server=True)
+LOCAL_CREDENTIALS = Credentials("key-id", "key", "secret")
 # The one setting whose default differs by where it runs.
 PER_DEPLOYMENT = {"environment"}
 
@@ -193,10 +198,15 @@ class TestEachEnvironment:
             assert outcome_kept_ms > receives * visibility_s * 1_000
 
 
-def test_production_capacity_is_what_admission_counts_on():
-    concurrency = default("functions", "BurstMaximumConcurrency", "production")
-    batch = default("functions", "BurstBatchSize", "production")
-    assert concurrency * batch == Settings().orchestrator.burst_capacity_turns
+@pytest.mark.parametrize(
+    ("environment", "environ"),
+    [("production", {}), ("local", service_environment({}, LOCAL_PLAN, LOCAL_CREDENTIALS))],
+)
+def test_services_and_functions_count_on_the_capacity_of_the_trigger(environment, environ):
+    concurrency = default("functions", "BurstMaximumConcurrency", environment)
+    batch = default("functions", "BurstBatchSize", environment)
+    settings = load_settings("local_stack", environ)
+    assert concurrency * batch == settings.orchestrator.burst_capacity_turns
 
 
 @pytest.mark.parametrize("queue", QUEUES)
