@@ -112,6 +112,9 @@ class GatewaySocketProtocol(WebSocketsSansIOProtocol):
             # The handshake is over; on an idle socket it would be a fifth of the memory.
             self.scope["headers"] = ()
             del self.request, self.response
+        elif message["type"] == "websocket.http.response.body":
+            # A refusal answers the handshake; left open, uvicorn logs an error for each.
+            self.handshake_complete = True
 
     # Socket --------------------------------------------------------------------------------------
 

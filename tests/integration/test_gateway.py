@@ -15,8 +15,8 @@ from services.gateway.connection import Connection
 from services.gateway.socket_protocol import GatewaySocketProtocol
 from shared.contracts.identifiers import SessionRef
 from shared.contracts.ledger import Follower
+from shared.contracts.pushes import PushStatus
 from shared.contracts.turns import IntakeDecision
-from shared.ports import PushStatus
 from tests.fakes.gateway_world import GatewayWorld, gateway_world
 
 
@@ -428,6 +428,18 @@ async def test_a_drain_lets_turns_end_and_then_closes_1001() -> None:
         await asyncio.wait_for(world.running, 5)
 
 
+async def test_a_refused_handshake_is_an_answer_and_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with gateway_world() as world:
+        with pytest.raises(websockets.InvalidStatus) as refused:
+            async with world.client("?session_id=not+allowed"):
+                pass
+        assert 400 <= refused.value.response.status_code < 500
+        assert refused.value.response.body
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 @pytest.mark.case("B-07")
 async def test_a_drain_ends_in_time_with_a_turn_that_does_not() -> None:
     async with gateway_world(gateway_drain_ms=300) as world, world.client() as client:
@@ -467,5 +479,5 @@ async def _token(world: GatewayWorld, user: str) -> str:
 
 async def _until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
     async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110 the other side of a socket has no event to wait for
+        while not condition():
             await asyncio.sleep(0.01)
