@@ -22,7 +22,7 @@ from shared.contracts.identifiers import MessageId, SessionId, is_client_id
 from shared.contracts.server_frames import AnyServerFrame, ChatHistory, SessionReady
 
 HISTORY_LIMIT = 20
-MESSAGE_LIMIT_BYTES = 16 * 1024
+USER_TEXT_LIMIT_BYTES = 16 * 1024
 LEFT, FAILED, REFUSED = 0, 1, 2
 HELP = "/history shows earlier messages · /retry asks again · /quit leaves · Ctrl-C stops an answer\n\n"
 
@@ -139,7 +139,7 @@ class TerminalChat:
         self._connection.cancel(message_id)
 
     def _say(self, text: str) -> None:
-        if len(text.encode()) > MESSAGE_LIMIT_BYTES:
+        if len(text.encode()) > USER_TEXT_LIMIT_BYTES:
             self._print(self._style.warn("That is too long (more than 16 KiB).") + "\n")
             self._prompt()
         else:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from enum import IntEnum
 from typing import Protocol
 
 import msgspec
@@ -41,6 +40,7 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.load import FleetLoad, LoadSample
 from shared.contracts.model import ModelEvent, Prompt
+from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.recovery import DueEntry, DueMove, DueTurn, Release, ReservationKind
 from shared.contracts.server_frames import RunningTurn
 from shared.contracts.stored_turns import StoredPage, StoredTurn
@@ -359,22 +359,6 @@ class TurnDispatcher(Protocol):
     async def dispatch(self, request: TurnRequest) -> None:
         """Give a head turn to a worker. Failure is logged, not raised: the sweeper is the backstop."""
         ...
-
-
-class PushStatus(IntEnum):
-    """The Management API's answer for one connection."""
-
-    SENT = 200
-    GONE = 410
-    TOO_LARGE = 413
-    THROTTLED = 429
-
-
-class PushFrame(msgspec.Struct, frozen=True):
-    """Bytes for one connection, forwarded as one text frame."""
-
-    connection_id: ConnectionId
-    data: bytes
 
 
 class FramePush(Protocol):

@@ -31,7 +31,7 @@ from services.gateway.socket_protocol import Socket
 from shared.clock import Clock
 from shared.contracts.identifiers import SessionRef, TurnId, TurnRef, turn_of
 from shared.contracts.ledger import Follower
-from shared.ports import PushStatus
+from shared.contracts.pushes import PushStatus
 from shared.telemetry import Log
 
 COMMANDS_LIMIT = 8

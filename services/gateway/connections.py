@@ -11,7 +11,7 @@ from services.gateway.connection import Connection, Peer
 from shared.clock import Clock
 from shared.contracts.identifiers import ConnectionId, TenantId, UserId
 from shared.contracts.ledger import Follower
-from shared.ports import PushStatus
+from shared.contracts.pushes import PushStatus
 
 BUSY_TICK_MS = 200
 """How often connections with turns or unsent bytes are looked at; the others are asked once a second."""

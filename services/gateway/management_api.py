@@ -22,14 +22,18 @@ from services.gateway.asgi import (
 from services.gateway.connections import Connections, Receiver
 from shared.clock import Clock
 from shared.contracts.identifiers import ConnectionId
+from shared.contracts.pushes import (
+    BATCH_CONTENT_TYPE,
+    BATCH_LIMIT_BYTES,
+    PUSH_LIMIT_BYTES,
+    PushStatus,
+    decode_batch,
+    encode_statuses,
+)
 from shared.policy.sigv4 import Credential, verify
-from shared.ports import PushStatus
 from shared.telemetry import Log
 
-MESSAGE_LIMIT_BYTES = 131_072
-BATCH_LIMIT_BYTES = 1_048_576
 _MARK = "@connections"
-_NDJSON = "application/x-ndjson"
 _JSON_HEADERS = ((b"content-type", b"application/json"),)
 _ERRORS = {
     400: ("BadRequestException", "The body is missing or is not text."),
@@ -46,12 +50,6 @@ _log = Log("management_api")
 Stats = Callable[[], Mapping[str, Any]]
 
 
-class _Line(msgspec.Struct):
-    connection_id: str
-    data: str
-
-
-_decode_lines = msgspec.json.Decoder(_Line).decode_lines
 _encode = msgspec.json.Encoder().encode
 
 
@@ -125,22 +123,20 @@ class ManagementApi:
         if method != "POST":
             await _fail(send, 405)
             return
-        if headers.get("content-type", "").partition(";")[0].strip().lower() != _NDJSON:
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != BATCH_CONTENT_TYPE:
             await _fail(send, 400)
             return
-        try:
-            lines = _decode_lines(body)
-        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        lines = decode_batch(body)
+        if lines is None:
             await _fail(send, 400)
             return
         statuses = [
-            _batch_status(self._deliver(ConnectionId(line.connection_id), line.data.encode()))
-            for line in lines
+            _batch_status(self._deliver(line.connection_id, line.data.encode())) for line in lines
         ]
-        await respond(send, 200, _encode(statuses), _JSON_HEADERS)
+        await respond(send, 200, encode_statuses(statuses), _JSON_HEADERS)
 
     def _deliver(self, connection_id: ConnectionId, data: bytes) -> int:
-        if len(data) > MESSAGE_LIMIT_BYTES:
+        if len(data) > PUSH_LIMIT_BYTES:
             return PushStatus.TOO_LARGE
         if not data or not _is_text(data):
             return 400
@@ -158,9 +154,9 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-def _batch_status(status: int) -> int:
+def _batch_status(status: int) -> PushStatus:
     """A batch answers with the codes of the push port only; an empty line counts as delivered."""
-    return PushStatus.SENT if status == 400 else status
+    return PushStatus.SENT if status == 400 else PushStatus(status)
 
 
 def _description(receiver: Receiver) -> dict[str, object]:

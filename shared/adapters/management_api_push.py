@@ -7,29 +7,25 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from shared.adapters.aws_credentials import AwsCredentials
 from shared.adapters.http_session import HttpAnswer, HttpSession
 from shared.clock import Clock
 from shared.contracts.identifiers import ConnectionId
+from shared.contracts.pushes import (
+    BATCH_CONTENT_TYPE,
+    BATCH_LIMIT_BYTES,
+    PUSH_LIMIT_BYTES,
+    PushFrame,
+    PushStatus,
+    decode_statuses,
+    encode_line,
+)
 from shared.errors import ConfigurationError, DependencyUnavailable
 from shared.policy.push_endpoint import PushEndpoint, parse_push_endpoint
 from shared.policy.sigv4 import Credential, sign
-from shared.ports import PushFrame, PushStatus
 
-FRAME_LIMIT_BYTES = 131_072
-BATCH_LIMIT_BYTES = 1_048_576
-_NDJSON = {"content-type": "application/x-ndjson"}
+_BATCH = {"content-type": BATCH_CONTENT_TYPE}
 _JSON = {"content-type": "application/json"}
-
-_encode_line = msgspec.json.Encoder().encode
-_decode_statuses = msgspec.json.Decoder(list[int]).decode
-
-
-class _Line(msgspec.Struct):
-    connection_id: str
-    data: str
 
 
 class ManagementApiPush:
@@ -73,13 +69,12 @@ class ManagementApiPush:
     async def _push_batch(
         self, target: PushEndpoint, body: bytes, count: int
     ) -> Sequence[PushStatus]:
-        answer = await self._post(target, target.batch_path, _NDJSON, body)
+        answer = await self._post(target, target.batch_path, _BATCH, body)
         if answer.status != 200:
             raise _refusal(target, answer.status)
-        try:
-            statuses = [PushStatus(status) for status in _decode_statuses(answer.body)]
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise DependencyUnavailable(f"{target.origin}: not a list of statuses") from error
+        statuses = decode_statuses(answer.body)
+        if statuses is None:
+            raise DependencyUnavailable(f"{target.origin}: not a list of statuses")
         if len(statuses) != count:
             raise DependencyUnavailable(f"{target.origin}: {len(statuses)} statuses for {count}")
         return statuses
@@ -111,7 +106,7 @@ class ManagementApiPush:
         return statuses
 
     async def _push_one(self, target: PushEndpoint, frame: PushFrame) -> PushStatus:
-        if len(frame.data) > FRAME_LIMIT_BYTES:
+        if len(frame.data) > PUSH_LIMIT_BYTES:
             return PushStatus.TOO_LARGE
         path = target.connection_path(frame.connection_id)
         answer = await self._post(target, path, _JSON, frame.data)
@@ -166,7 +161,7 @@ def _batches(frames: Sequence[PushFrame]) -> Iterator[tuple[bytes, int]]:
     lines: list[bytes] = []
     size = 0
     for frame in frames:
-        line = _encode_line(_Line(frame.connection_id, frame.data.decode()))
+        line = encode_line(frame)
         if lines and size + len(line) + 1 > BATCH_LIMIT_BYTES:
             yield b"\n".join(lines), len(lines)
             lines, size = [], 0

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterable
 
 from shared.contracts.ledger import Follower
+from shared.contracts.pushes import PushFrame
 from shared.errors import ConfigurationError, DependencyUnavailable
-from shared.ports import FramePush, PushFrame
+from shared.ports import FramePush
 from shared.telemetry import Log
 
 _log = Log("broadcast")

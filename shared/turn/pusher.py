@@ -10,10 +10,11 @@ from typing import Protocol
 
 from shared.clock import Clock, Randomness
 from shared.contracts.ledger import Follower
+from shared.contracts.pushes import PushFrame, PushStatus
 from shared.errors import ConfigurationError
 from shared.policy.backoff import ceiling_ms
 from shared.policy.limits import PushLimits
-from shared.ports import FramePush, PushFrame, PushStatus
+from shared.ports import FramePush
 from shared.telemetry import Log
 
 _log = Log("pusher")

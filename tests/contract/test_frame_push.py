@@ -15,12 +15,13 @@ import uvicorn
 
 from services.gateway.management_api import ManagementApi as GatewayApi
 from shared.adapters.http_session import HttpSession
-from shared.adapters.management_api_push import BATCH_LIMIT_BYTES, ManagementApiPush
+from shared.adapters.management_api_push import ManagementApiPush
 from shared.clock import SystemClock
 from shared.contracts.identifiers import ConnectionId
+from shared.contracts.pushes import BATCH_LIMIT_BYTES, PushFrame, PushStatus
 from shared.errors import ConfigurationError, DependencyUnavailable
 from shared.policy.sigv4 import Credential, verify
-from shared.ports import FramePush, PushFrame, PushStatus
+from shared.ports import FramePush
 from tests.fakes.clock import FakeClock
 from tests.fakes.http_server import Exchange, RawServer, raw_server
 from tests.fakes.push import FakePush

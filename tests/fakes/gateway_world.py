@@ -25,6 +25,7 @@ from shared.bootstrap.gateway import GatewayPorts
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.identifiers import ClaimNonce, SessionId, SessionRef, TenantId, TurnId, UserId
 from shared.contracts.ledger import Append, Claimed, ClaimRef, Finished, Follower, Held
+from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.server_frames import (
     LoggedFrame,
     ResponseCompleted,
@@ -35,7 +36,6 @@ from shared.contracts.server_frames import (
     encode_frame,
 )
 from shared.contracts.turns import EndStatus, TurnRequest
-from shared.ports import PushFrame, PushStatus
 from shared.settings import GatewaySettings, PushSettings, Settings, TelemetrySettings
 from shared.telemetry import Metrics
 from tests.fakes.due_turns import FakeDueTurns

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from shared.clock import Clock
+from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.server_frames import AnyServerFrame, decode_server_frame
 from shared.errors import DependencyUnavailable
-from shared.ports import PushFrame, PushStatus
 
 
 class FakePush:

@@ -16,8 +16,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from shared.bootstrap.adapters import push_credential
+from shared.contracts.pushes import PushFrame, PushStatus
 from shared.policy.sigv4 import sign
-from shared.ports import PushFrame, PushStatus
 from tests.fakes.gateway_world import GatewayWorld, gateway_world
 
 

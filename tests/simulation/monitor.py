@@ -21,10 +21,10 @@ from shared.contracts.ledger import (
     Held,
     Replay,
 )
+from shared.contracts.pushes import PushFrame
 from shared.contracts.server_frames import ResponseCancelled, ResponseFailed, decode_server_frame
 from shared.contracts.stored_turns import StoredTurn
 from shared.contracts.turns import TurnRequest
-from shared.ports import PushFrame
 from tests.fakes.ledger import FakeLedger
 from tests.simulation.history import History
 from tests.simulation.loop import Process

@@ -8,9 +8,9 @@ import random
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
+from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.errors import ChatError, DependencyUnavailable
-from shared.ports import PushFrame, PushStatus
 from tests.simulation.loop import Process, VirtualLoop, run_now
 
 REFUSED_AFTER_S = 0.001

@@ -20,11 +20,12 @@ from shared.bootstrap.gateway import GatewayPorts
 from shared.bootstrap.limits import sweep_limits, turn_limits
 from shared.contracts.identifiers import SessionId, new_turn_id
 from shared.contracts.ledger import AcceptedDetached
+from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.turns import IntakeDecision, TurnRequest, decode_turn
 from shared.errors import DependencyUnavailable
 from shared.policy.admission import BurstLimits, StrainLimits
 from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits
-from shared.ports import PushFrame, PushStatus, TurnDispatcher
+from shared.ports import TurnDispatcher
 from shared.settings import Role
 from shared.turn.backstop import SweepPorts, make_sweeper
 from shared.turn.engine import TurnEngine, TurnPorts

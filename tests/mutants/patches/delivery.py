@@ -252,7 +252,7 @@ MUTANTS = (
         "B-10",
         "a post above AWS's limit is sent",
         _API,
-        "if len(frame.data) > FRAME_LIMIT_BYTES:",
+        "if len(frame.data) > PUSH_LIMIT_BYTES:",
         "if False:",
         f"{_PUSH_SUITE}::test_a_frame_above_the_limit_of_one_post_is_not_sent",
     ),

@@ -64,7 +64,7 @@ MUTANTS = (
         "B-10",
         "messages of any size are forwarded",
         "services/gateway/management_api.py",
-        "if len(data) > MESSAGE_LIMIT_BYTES:",
+        "if len(data) > PUSH_LIMIT_BYTES:",
         "if False:",
         "tests/integration/test_management_api.py::test_a_message_above_the_limit_is_too_large",
     ),

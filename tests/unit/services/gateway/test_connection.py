@@ -27,7 +27,7 @@ from shared.contracts.identifiers import (
     UserId,
 )
 from shared.contracts.ledger import Follower
-from shared.ports import PushStatus
+from shared.contracts.pushes import PushStatus
 from tests.fakes.clock import FakeClock, settle
 
 TURN = TurnId("s.01ARZ3NDEKTSV4RRFFQ69G5FAV")

@@ -7,9 +7,9 @@ import pytest
 from shared.adapters.aws_credentials import AwsCredentials
 from shared.adapters.management_api_push import ManagementApiPush
 from shared.contracts.identifiers import ConnectionId
+from shared.contracts.pushes import PushFrame, PushStatus
 from shared.errors import ConfigurationError
 from shared.policy.sigv4 import Credential
-from shared.ports import PushFrame, PushStatus
 from tests.fakes.clock import FakeClock
 from tests.fakes.http_calls import FakeHttp
 

@@ -6,8 +6,8 @@ import pytest
 
 from shared.clock import Clock
 from shared.contracts.identifiers import SessionId
+from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.server_frames import ResponseCompleted
-from shared.ports import PushFrame, PushStatus
 from tests.fakes.model import Wait
 from tests.fakes.push import FakePush
 from tests.fakes.turn_world import TurnWorld, follower, only, shown_text
