@@ -9,12 +9,11 @@ import msgspec
 
 from functions.burst_worker.batch_event import QueueMessage
 from shared.clock import Clock
-from shared.contracts.dead_letters import DeadLetter, DeadLetterError
 from shared.contracts.turns import TurnRequest, decode_turn
 from shared.errors import ChatError, MalformedMessage, PermanentError, UnsupportedTurn
-from shared.policy.fingerprint import fingerprint
 from shared.ports import DeadLetterQueue, TurnQueue
-from shared.telemetry import Log, Metrics, bind, describe_stack
+from shared.telemetry import Log, Metrics, bind
+from shared.turn.evidence import malformed_letter
 from shared.turn.result import TurnResult
 
 BEGIN_NEEDS_MS = 10_000
@@ -117,23 +116,11 @@ class TurnBatch:
         return True
 
     async def _keep_malformed(self, message: QueueMessage, error: PermanentError) -> bool:
-        name, stack = type(error).__name__, describe_stack(error)
-        letter = DeadLetter(
-            turn=None,
-            raw=message.body.encode("utf-8", "backslashreplace").decode(),
-            klass="malformed",
-            # The decoder's own words may quote the body, so the type has to do.
-            error=DeadLetterError(
-                type=name, message="not a queue message of schema 1", stack=stack
-            ),
-            attempts=(),
-            dead_at_ms=self._clock.now_ms(),
-            fingerprint=fingerprint(name, stack),
-        )
+        letter = malformed_letter(message.body, error, self._clock.now_ms())
         try:
             await self._dead_letters.send(message.queue, letter)
         except ChatError as unavailable:
             _log.warning("message.malformed_not_kept", error_type=type(unavailable).__name__)
             return False
-        _log.error("message.malformed", error_type=name, size_bytes=len(message.body))
+        _log.error("message.malformed", error_type=letter.error.type, size_bytes=len(message.body))
         return True

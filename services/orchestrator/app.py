@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 from services.http_server import HttpServer, listen
@@ -14,6 +13,7 @@ from services.orchestrator.intake import IntakeApp
 from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.placement import Placement
 from services.orchestrator.tenant_shares import TenantShares
+from services.orchestrator.worker_background import WorkerBackground
 from shared.bootstrap.adapters import push_credential
 from shared.bootstrap.limits import sweep_limits
 from shared.bootstrap.worker import Worker, open_worker
@@ -86,7 +86,7 @@ async def run_orchestrator(
             limits=sweep_limits(settings),
             interval_ms=settings.turn.sweep_interval_ms,
         )
-        running: list[Part] = [_Background(worker.background), parts.monitor, sweeper, server]
+        running: list[Part] = [WorkerBackground(worker.background), parts.monitor, sweeper, server]
 
         async def drain() -> None:
             parts.placement.close()
@@ -112,18 +112,6 @@ class _Parts:
     runner: InlineRunner
     monitor: LoadMonitor
     placement: Placement
-
-
-class _Background:
-    """The worker's background as a part: turns that no longer flush or renew must not be taken."""
-
-    name = "worker_background"
-
-    def __init__(self, background: asyncio.Task[None]) -> None:
-        self._background = background
-
-    async def run(self) -> None:
-        await asyncio.shield(self._background)
 
 
 def _sweep_ports(worker: Worker, placement: Placement, dispatcher: TurnDispatcher) -> SweepPorts:

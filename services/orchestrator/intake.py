@@ -8,12 +8,18 @@ then asks another task or enqueues the turn itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-import msgspec
-
-from services.orchestrator.placement import DRAINING, Placement
+from services.orchestrator.health import (
+    DRAINING,
+    Receive,
+    Scope,
+    Send,
+    answer_json,
+    board_faults,
+    readiness,
+)
+from services.orchestrator.placement import Placement
 from shared.clock import Clock
 from shared.contracts.turns import MESSAGE_LIMIT_BYTES, decode_turn
 from shared.errors import ChatError, MalformedMessage, UnsupportedTurn
@@ -22,14 +28,8 @@ from shared.telemetry import Log
 from shared.turn.load_watch import LoadWatch
 
 BODY_TIMEOUT_S = 0.4
-BOARD_PATIENCE_S = 5.0
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _log = Log("intake")
-_encode = msgspec.json.Encoder().encode
 
 
 class IntakeApp:
@@ -58,12 +58,12 @@ class IntakeApp:
             case ("GET", "/healthz"):
                 status, answer = 200, {"status": "ok"}
             case ("GET", "/readyz"):
-                status, answer = self._readiness()
+                status, answer = readiness(self._reasons())
             case (_, "/turns" | "/healthz" | "/readyz"):
                 status, answer = 405, {"message": "method not allowed"}
             case _:
                 status, answer = 404, {"message": "not found"}
-        await _answer(send, status, _encode(answer))
+        await answer_json(send, status, answer)
 
     async def _take(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
         try:
@@ -101,16 +101,9 @@ class IntakeApp:
             self._clock.now_ms(),
         )
 
-    def _readiness(self) -> tuple[int, dict[str, Any]]:
-        reasons: dict[str, str] = {}
-        if self._placement.closed:
-            reasons["intake"] = DRAINING
-        failed_since_s = self._watch.failed_since_s
-        if failed_since_s is not None:
-            away_s = self._clock.monotonic_s() - failed_since_s
-            if away_s > BOARD_PATIENCE_S:
-                reasons["redis"] = f"no answer for {away_s:.0f} s"
-        return (503 if reasons else 200), {"ready": not reasons, "reasons": reasons}
+    def _reasons(self) -> dict[str, str]:
+        draining = {"intake": DRAINING} if self._placement.closed else {}
+        return draining | board_faults(self._watch, self._clock)
 
 
 async def _read_body(receive: Receive) -> bytes | None:
@@ -125,12 +118,3 @@ async def _read_body(receive: Receive) -> bytes | None:
             return None
         if not message.get("more_body", False):
             return bytes(body)
-
-
-async def _answer(send: Send, status: int, body: bytes) -> None:
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-    ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from services.orchestrator.health import DRAINING
 from services.orchestrator.inline_runner import InlineRunner
 from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.tenant_shares import TenantShares
@@ -16,8 +17,6 @@ from shared.policy.admission import RETRY_AFTER_MIN_MS, BurstLimits, place
 from shared.ports import SessionQueue, TurnQueue
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.load_watch import LoadWatch
-
-DRAINING = "draining"
 
 _log = Log("placement")
 

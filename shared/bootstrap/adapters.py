@@ -18,6 +18,7 @@ from shared.adapters.redis_turn_claims import RedisTurnClaims
 from shared.adapters.redis_turn_followers import RedisTurnFollowers
 from shared.adapters.redis_turn_revival import RedisTurnRevival
 from shared.adapters.sqs_dead_letters import SqsDeadLetters
+from shared.adapters.sqs_turn_inbox import SqsTurnInbox
 from shared.adapters.sqs_turn_queue import SqsTurnQueue
 from shared.clock import Clock, Randomness
 from shared.contracts.turns import QueueName
@@ -133,15 +134,21 @@ class ProcessAdapters:
         )
 
     def turn_queue(self) -> SqsTurnQueue:
-        """The queues of work."""
+        """The queues of work, to send to."""
+        return SqsTurnQueue(self._sqs, self._queue_urls())
+
+    def turn_inbox(self) -> SqsTurnInbox:
+        """The queues of work, to receive from."""
+        return SqsTurnInbox(self._sqs, self._queue_urls())
+
+    def _queue_urls(self) -> dict[QueueName, str]:
         aws = self._settings.aws
-        urls: dict[QueueName, str] = {
+        return {
             "burst": aws.burst_queue_url,
             "retry": aws.retry_queue_url,
             "deferred": aws.deferred_queue_url,
             "background": aws.background_queue_url,
         }
-        return SqsTurnQueue(self._sqs, urls)
 
     def dead_letters(self) -> SqsDeadLetters:
         """The dead-letter queues."""

@@ -28,6 +28,7 @@ from shared.ports import (
     TurnClaims,
     TurnDispatcher,
     TurnFollowers,
+    TurnInbox,
     TurnQueue,
     TurnStore,
 )
@@ -47,6 +48,7 @@ class Worker:
     engine: TurnEngine
     sessions: SessionQueue
     turn_queue: TurnQueue
+    turn_inbox: TurnInbox
     dead_letters: DeadLetterQueue
     load: LoadBoard
     watch: LoadWatch
@@ -118,6 +120,7 @@ async def open_worker(
             engine=engine,
             sessions=sessions,
             turn_queue=turn_queue,
+            turn_inbox=adapters.turn_inbox(),
             dead_letters=dead_letters,
             load=load,
             watch=watch,

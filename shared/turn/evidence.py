@@ -12,9 +12,10 @@ from shared.contracts.dead_letters import (
     DeadLetterError,
 )
 from shared.contracts.turns import Path, QueueName, TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.errors import DependencyUnavailable, PermanentError
 from shared.policy.backoff import ceiling_ms
 from shared.policy.fingerprint import fingerprint
+from shared.policy.routing import queue_for
 from shared.ports import DeadLetterQueue
 from shared.telemetry import Log, describe_stack
 
@@ -103,7 +104,19 @@ class Evidence:
 
 
 def dead_letter_queue(request: TurnRequest, path: Path) -> QueueName:
-    """The queue whose dead-letter queue keeps the turn: by its path, and by priority behind the queue_runner."""
-    if path != "queue":
-        return "burst"
-    return "background" if request.priority == "low" else "deferred"
+    """The queue whose dead-letter queue keeps the turn: its own behind the queue_runner, otherwise burst."""
+    return queue_for(request) if path == "queue" else "burst"
+
+
+def malformed_letter(body: str, error: PermanentError, dead_at_ms: int) -> DeadLetter:
+    """A message that is none of ours, as evidence: the raw body, and no word of the decoder, which may quote it."""
+    name, stack = type(error).__name__, describe_stack(error)
+    return DeadLetter(
+        turn=None,
+        raw=body.encode("utf-8", "backslashreplace").decode(),
+        klass="malformed",
+        error=DeadLetterError(type=name, message="not a queue message of schema 1", stack=stack),
+        attempts=(),
+        dead_at_ms=dead_at_ms,
+        fingerprint=fingerprint(name, stack),
+    )

@@ -1,0 +1,138 @@
+"""The queue_runner process: its parts, and the order in which it starts, drains and stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.http_server import HttpServer, listen
+from services.lifecycle import Part, StopSignals, run_parts
+from services.orchestrator.health import DRAINING, HealthApp, board_faults
+from services.orchestrator.queue_runner.consumer import Consumer
+from services.orchestrator.queue_runner.delivery import Delivery
+from services.orchestrator.queue_runner.slots import QueueSlots
+from services.orchestrator.worker_background import WorkerBackground
+from shared.bootstrap.worker import Worker, open_worker
+from shared.clock import Clock, Randomness, SystemClock, SystemRandomness
+from shared.contracts.turns import TurnRequest
+from shared.policy.receiving import ReceiveLimits, ReceivePlan, served_queues
+from shared.settings import QueueRunnerSettings, Settings, load_settings, unknown_variables
+from shared.telemetry import Log, Metrics, bind, configure_logging
+from shared.turn.queue_dispatcher import QueueDispatcher
+from shared.turn.result import TurnResult
+
+SQS_PATIENCE_S = 30.0
+
+_log = Log("queue_runner")
+
+
+async def main() -> None:
+    """Run one queue_runner until a signal ends it. Raises ConfigurationError before anything was received."""
+    clock, randomness = SystemClock(), SystemRandomness()
+    settings = load_settings("queue_runner")
+    configure_logging("queue_runner", settings.telemetry.log_level, clock)
+    for setting, nearest in unknown_variables().items():
+        _log.warning("setting.unknown", name=setting, nearest=nearest)
+    signals = StopSignals()
+    signals.install()
+    await run_queue_runner(settings, clock, randomness, signals)
+
+
+async def run_queue_runner(
+    settings: Settings, clock: Clock, randomness: Randomness, signals: StopSignals
+) -> None:
+    """Drain the queues until `signals`, or until a part crashes; then receive no more, finish and stop.
+
+    What still runs at the drain's limit is given back: its claim to the sweepers, its message to the queue.
+    """
+    limits = settings.queue_runner
+    metrics = Metrics(settings.telemetry.metrics_namespace, "queue_runner", clock)
+    name = f"queue_runner-{randomness.token_bytes(4).hex()}"
+    async with open_worker(
+        settings,
+        "queue_runner",
+        worker=name,
+        dispatcher=lambda queue, sessions: QueueDispatcher(queue, sessions, clock),
+        clock=clock,
+        randomness=randomness,
+        metrics=metrics,
+    ) as worker:
+        slots = _make_slots(worker, limits, clock, metrics)
+        consumers = [
+            Consumer(
+                number,
+                slots=slots,
+                inbox=worker.turn_inbox,
+                visibility_s=limits.queue_visibility_s,
+                clock=clock,
+                randomness=randomness,
+            )
+            for number in range(limits.queue_consumers)
+        ]
+
+        def reasons() -> dict[str, str]:
+            draining = {"queues": DRAINING} if slots.closed else {}
+            return draining | board_faults(worker.watch, clock) | _sqs_faults(consumers, clock)
+
+        listener = listen(
+            settings.gateway.bind_host, limits.queue_runner_port, "BURSTCHAT_QUEUE_RUNNER_PORT"
+        )
+        server = HttpServer("health", HealthApp(reasons), listener)
+        running: list[Part] = [WorkerBackground(worker.background), slots, server, *consumers]
+
+        async def drain() -> None:
+            slots.close()
+            await slots.drain()
+
+        with bind(worker=name):
+            _log.info("queue_runner.ready", port=server.port)
+            try:
+                await run_parts(
+                    running,
+                    drain=drain,
+                    drain_limit_s=limits.queue_runner_drain_ms / 1000,
+                    signals=signals,
+                )
+            finally:
+                await slots.cut()
+
+
+def _make_slots(
+    worker: Worker, limits: QueueRunnerSettings, clock: Clock, metrics: Metrics
+) -> QueueSlots:
+    async def run(request: TurnRequest) -> TurnResult:
+        return await worker.engine.pipeline.run(request, "queue")
+
+    delivery = Delivery(
+        run=run,
+        inbox=worker.turn_inbox,
+        dead_letters=worker.dead_letters,
+        visibility_s=limits.queue_visibility_s,
+        extend_s=limits.queue_extend_s,
+        clock=clock,
+        metrics=metrics,
+    )
+    plan = ReceivePlan(
+        ReceiveLimits(
+            queues=served_queues(limits.burst_consumer),
+            slots=limits.queue_slots,
+            consumers=limits.queue_consumers,
+            tier_weight=limits.queue_tier_weight,
+            poll_s=limits.queue_poll_s,
+            paused_interval_ms=limits.queue_paused_interval_ms,
+            promoted_after_ms=limits.queue_promoted_after_ms,
+        )
+    )
+    return QueueSlots(
+        plan=plan,
+        watch=worker.watch,
+        deliver=delivery.deliver,
+        give_back=delivery.give_back,
+        clock=clock,
+    )
+
+
+def _sqs_faults(consumers: Sequence[Consumer], clock: Clock) -> dict[str, str]:
+    since_s = [each.failed_since_s for each in consumers if each.failed_since_s is not None]
+    if not since_s or clock.monotonic_s() - min(since_s) < SQS_PATIENCE_S:
+        return {}
+    return {"sqs": f"no answer for {clock.monotonic_s() - min(since_s):.0f} s"}
