@@ -250,6 +250,31 @@ class OrchestratorSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class QueueRunnerSettings:
+    """Who drains the queues, and how."""
+
+    queue_runner_port: int = _setting(8086, "health of the queue_runner")
+    burst_consumer: Literal["lambda", "ecs"] = _setting(
+        "lambda", "who drains burst and retry; `ecs` = the queue_runner, its triggers are off"
+    )
+    queue_slots: int = _setting(20, "turns at once per queue_runner task")
+    queue_consumers: int = _setting(5, "receives at once; more than queues, or nobody waits long")
+    queue_poll_s: int = _setting(20, "how long a receive from an empty queue waits, 1 to 20")
+    queue_visibility_s: int = _setting(120, "a message under work is hidden this long at a time")
+    queue_extend_s: int = _setting(40, "time between extensions while its turn runs")
+    queue_tier_weight: int = _setting(
+        4, "each priority gets this many times the turns of the one below"
+    )
+    queue_paused_interval_ms: int = _setting(
+        5_000, "the paused background queue gives one turn per this"
+    )
+    queue_promoted_after_ms: int = _setting(
+        600_000, "a queue with older messages counts as the priority above"
+    )
+    queue_runner_drain_ms: int = _setting(60_000, "from SIGTERM to the last turn")
+
+
+@dataclass(frozen=True, kw_only=True)
 class LocalStackSettings:
     """Knobs of `make run`."""
 
@@ -281,6 +306,7 @@ class Settings:
     model: ModelSettings = ModelSettings()
     gateway: GatewaySettings = GatewaySettings()
     orchestrator: OrchestratorSettings = OrchestratorSettings()
+    queue_runner: QueueRunnerSettings = QueueRunnerSettings()
     local_stack: LocalStackSettings = LocalStackSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
 
@@ -407,9 +433,32 @@ def _contradictions(settings: Settings, role: Role) -> Iterator[str]:
     yield from _size_faults(gateway)
     if role == "gateway":
         yield from _identity_faults(settings)
+    if role == "queue_runner":
+        yield from _queue_faults(settings)
     keyless = not settings.model.model_api_key and not settings.model.model_base_url
     if role in _WORKERS and settings.model.model_provider == "anthropic" and keyless:
         yield "ANTHROPIC_API_KEY is missing: set it, or BURSTCHAT_MODEL_BASE_URL."
+
+
+def _queue_faults(settings: Settings) -> Iterator[str]:
+    queue = settings.queue_runner
+    for name, low, value, high in (
+        ("queue_slots", 1, queue.queue_slots, 1_000),
+        ("queue_consumers", 1, queue.queue_consumers, 100),
+        ("queue_tier_weight", 1, queue.queue_tier_weight, 100),
+        # SQS's own limits.
+        ("queue_poll_s", 1, queue.queue_poll_s, 20),
+        ("queue_visibility_s", 1, queue.queue_visibility_s, 43_200),
+    ):
+        if not low <= value <= high:
+            yield f"{PREFIX}{name.upper()} ({value}) must be from {low} to {high}."
+    if queue.queue_extend_s * 2 > queue.queue_visibility_s:
+        yield (
+            f"{PREFIX}QUEUE_EXTEND_S ({queue.queue_extend_s}) must be at most half of "
+            f"{PREFIX}QUEUE_VISIBILITY_S ({queue.queue_visibility_s})."
+        )
+    if queue.burst_consumer == "ecs" and not settings.aws.retry_dlq_url:
+        yield f"{PREFIX}RETRY_DLQ_URL is missing: {PREFIX}BURST_CONSUMER=ecs drains retry, too."
 
 
 def _size_faults(gateway: GatewaySettings) -> Iterator[str]:

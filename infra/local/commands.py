@@ -9,7 +9,11 @@ from infra.local.errors import StackError
 from infra.local.plan import HOST, PlannedProcess
 from shared.settings import LocalStackSettings
 
-_MODULES = {"gateway": "services.gateway", "orchestrator": "services.orchestrator"}
+_MODULES = {
+    "gateway": "services.gateway",
+    "orchestrator": "services.orchestrator",
+    "queue_runner": "services.orchestrator.queue_runner",
+}
 
 
 def service_command(process: PlannedProcess) -> list[str | Path]:

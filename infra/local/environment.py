@@ -27,6 +27,9 @@ _LOCAL_DEFAULTS = {
     "BURSTCHAT_ADDRESS_HANDSHAKES_PER_S": "0",
     "BURSTCHAT_GATEWAY_DRAIN_MS": "2000",
     "BURSTCHAT_ORCHESTRATOR_DRAIN_MS": "2000",
+    "BURSTCHAT_QUEUE_RUNNER_DRAIN_MS": "2000",
+    # A drain waits for open receives.
+    "BURSTCHAT_QUEUE_POLL_S": "1",
     "BURSTCHAT_ASSISTANT_FILE": "knowledge/assistant.json",
 }
 _EMULATOR_ALLOWED = (
@@ -99,6 +102,8 @@ def process_environment(shared: Mapping[str, str], process: PlannedProcess) -> d
         own["BURSTCHAT_PRIVATE_PORT"] = str(process.private_port)
     elif process.role == "orchestrator":
         own["BURSTCHAT_INTAKE_PORT"] = str(process.port)
+    elif process.role == "queue_runner":
+        own["BURSTCHAT_QUEUE_RUNNER_PORT"] = str(process.port)
     return {**shared, **own}
 
 

@@ -53,6 +53,7 @@ class StackPlan:
     aws_emulator: PlannedProcess
     model_server: PlannedProcess | None
     orchestrators: tuple[PlannedProcess, ...]
+    queue_runner: PlannedProcess
     gateways: tuple[PlannedProcess, ...]
 
     def infrastructure(self) -> tuple[PlannedProcess, ...]:
@@ -62,7 +63,7 @@ class StackPlan:
 
     def services(self) -> tuple[PlannedProcess, ...]:
         """Our own services, those that are called first."""
-        return (*self.orchestrators, *self.gateways)
+        return (*self.orchestrators, self.queue_runner, *self.gateways)
 
     def processes(self) -> tuple[PlannedProcess, ...]:
         """All of them in the order of starting."""
@@ -95,7 +96,7 @@ def plan_stack(local: LocalStackSettings, *, has_model_server: bool) -> StackPla
             f"({local.gateways} and {local.orchestrators})"
         )
     highest_index = max(local.gateways, local.orchestrators) - 1
-    highest = local.port_base + _PORTS_PER_INDEX * highest_index + 5
+    highest = local.port_base + max(6, _PORTS_PER_INDEX * highest_index + 2)
     if local.port_base < 1 or highest > _HIGHEST_PORT:
         raise ValueError(f"BURSTCHAT_PORT_BASE={local.port_base} leaves no room below port 65536")
 
@@ -112,6 +113,7 @@ def plan_stack(local: LocalStackSettings, *, has_model_server: bool) -> StackPla
             PlannedProcess("orchestrator", index, at(index, 2), "/readyz")
             for index in range(local.orchestrators)
         ),
+        queue_runner=PlannedProcess("queue_runner", 0, at(0, 6), "/readyz"),
         gateways=tuple(
             PlannedProcess("gateway", index, at(index, 0), "/readyz", private_port=at(index, 1))
             for index in range(local.gateways)

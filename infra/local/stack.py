@@ -126,7 +126,7 @@ class Stack:
                 emulator_url,
                 builder=bundles["knowledge_refresh"],
             ).seed(deployment.knowledge_bucket, deployment.refresh_function)
-        with step("gateway, orchestrator"):
+        with step("orchestrator, queue_runner, gateway"):
             self._start_services(deployment)
             self._wait_ready(self._plan.services())
         with step("burst worker initialised"):
@@ -257,6 +257,7 @@ class Stack:
         drain_ms = max(
             self._settings.gateway.gateway_drain_ms,
             self._settings.orchestrator.orchestrator_drain_ms,
+            self._settings.queue_runner.queue_runner_drain_ms,
         )
         _end_together(services, drain_ms / 1_000 + _STOP_EXTRA_S, self._clock)
         _end_together(others, _INFRASTRUCTURE_STOPS_WITHIN_S, self._clock)

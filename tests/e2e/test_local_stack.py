@@ -11,7 +11,7 @@ import pytest
 from infra.local.processes import start_mark
 from tests.harness.stack import Stack, running_stack
 
-ROLES = {"gateway", "orchestrator", "model_server", "aws_emulator", "valkey"}
+ROLES = {"gateway", "orchestrator", "queue_runner", "model_server", "aws_emulator", "valkey"}
 QUEUES = {"burst", "retry", "deferred", "background"}
 
 
@@ -25,7 +25,8 @@ def test_status_lists_every_process_queue_and_table(stack: Stack):
         assert depth["visible"] >= 0
         assert depth["in_flight"] >= 0
     assert status["urls"]["websocket"] == stack.chat_url
-    assert {process["port"] - stack.port_base for process in status["processes"]} == {0, 2, 3, 4, 5}
+    ports = {process["port"] - stack.port_base for process in status["processes"]}
+    assert ports == {0, 2, 3, 4, 5, 6}
 
 
 def test_the_credential_is_printed_for_programs_only(stack: Stack):

@@ -20,7 +20,6 @@ TEMPLATES = {path.stem: path for path in sorted((ROOT / "infra/templates").glob(
 PARAMETER_FILES = {path.stem: path for path in sorted((ROOT / "infra/parameters").glob("*.json"))}
 QUEUES = ("Burst", "Retry", "Deferred", "Background")
 TRIGGERED = ("Burst", "Retry")
-QUEUE_RUNNER_EXTENSION_S = 40
 LOCAL_PLAN = plan_stack(LocalStackSettings(), has_model_server=True)
 LOCAL_CREDENTIALS = Credentials("key-id", "key", "secret")
 # The one setting whose default differs by where it runs.
@@ -157,7 +156,9 @@ class TestEachEnvironment:
     @pytest.mark.parametrize("queue", ["Deferred", "Background"])
     def test_visibility_is_two_extension_intervals(self, environment, queue):
         visibility_s = default("queues", f"{queue}VisibilityS", environment)
-        assert visibility_s >= 2 * QUEUE_RUNNER_EXTENSION_S
+        assert visibility_s >= 2 * Settings().queue_runner.queue_extend_s
+        # What the queue_runner asks for at each receive, so that both mean the same.
+        assert visibility_s == Settings().queue_runner.queue_visibility_s
 
     @pytest.mark.parametrize("queue", QUEUES)
     @pytest.mark.case("B-29", "B-40")
@@ -225,6 +226,7 @@ def test_triggers_report_single_failures_and_call_the_alias(queue):
     trigger = template("functions")["Resources"][f"{queue}Trigger"]["Properties"]
     assert trigger["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert trigger["FunctionName"] == {"Ref": "BurstWorkerLive"}
+    assert trigger["Enabled"] == {"Fn::If": ["LambdaDrainsBurst", True, False]}
 
 
 @pytest.mark.parametrize("queue", QUEUES)

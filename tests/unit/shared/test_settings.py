@@ -163,3 +163,31 @@ def test_unknown_variables_are_named_with_the_nearest_setting() -> None:
     assert unknown_variables({"BURSTCHAT_STAL_AFTER_MS": "1", "HOME": "x"}) == {
         "BURSTCHAT_STAL_AFTER_MS": "BURSTCHAT_STALE_AFTER_MS"
     }
+
+
+QUEUE_RUNNER = GATEWAY | {
+    "BURSTCHAT_KNOWLEDGE_BUCKET": "b",
+    "BURSTCHAT_MODEL_BASE_URL": "http://localhost/m",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"BURSTCHAT_QUEUE_EXTEND_S": "61"}, ["QUEUE_EXTEND_S", "QUEUE_VISIBILITY_S"]),
+        ({"BURSTCHAT_QUEUE_POLL_S": "21"}, ["QUEUE_POLL_S"]),
+        ({"BURSTCHAT_QUEUE_POLL_S": "0"}, ["QUEUE_POLL_S"]),
+        ({"BURSTCHAT_QUEUE_SLOTS": "0"}, ["QUEUE_SLOTS"]),
+        ({"BURSTCHAT_QUEUE_CONSUMERS": "0"}, ["QUEUE_CONSUMERS"]),
+        ({"BURSTCHAT_BURST_CONSUMER": "ecs"}, ["RETRY_DLQ_URL", "BURST_CONSUMER=ecs"]),
+        ({"BURSTCHAT_BURST_CONSUMER": "fargate"}, ["BURST_CONSUMER", "lambda, ecs"]),
+    ],
+)
+def test_the_queue_runner_refuses_what_its_queues_would(
+    changes: dict[str, str], named: list[str]
+) -> None:
+    assert load_settings("queue_runner", QUEUE_RUNNER).queue_runner.burst_consumer == "lambda"
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings("queue_runner", QUEUE_RUNNER | changes)
+    for name in named:
+        assert name in str(caught.value)

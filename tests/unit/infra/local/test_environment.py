@@ -70,6 +70,7 @@ def test_each_service_gets_its_own_ports():
         "BURSTCHAT_PRIVATE_PORT": "8091",
     }
     assert process_environment({}, orchestrator) == {"BURSTCHAT_INTAKE_PORT": "8092"}
+    assert process_environment({}, PLAN.queue_runner) == {"BURSTCHAT_QUEUE_RUNNER_PORT": "8086"}
 
 
 def test_the_emulator_inherits_an_allow_list_only():

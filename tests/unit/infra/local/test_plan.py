@@ -14,6 +14,7 @@ def test_one_of_each_listens_on_the_documented_ports():
         "aws_emulator-0": [8084],
         "model_server-0": [8083],
         "orchestrator-0": [8082],
+        "queue_runner-0": [8086],
         "gateway-0": [8080, 8081],
     }
 
@@ -41,7 +42,8 @@ def test_with_a_real_model_there_is_no_model_server():
 
 def test_infrastructure_starts_before_services_and_orchestrators_before_gateways():
     names = [p.role for p in plan_stack(LocalStackSettings(), has_model_server=True).processes()]
-    assert names == ["valkey", "aws_emulator", "model_server", "orchestrator", "gateway"]
+    infrastructure = ["valkey", "aws_emulator", "model_server"]
+    assert names == [*infrastructure, "orchestrator", "queue_runner", "gateway"]
 
 
 @pytest.mark.parametrize(
