@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from services.gateway.asgi import Scope, client_address, headers_of
+from services.asgi import Scope, client_address, headers_of
 from services.gateway.connection import Peer
 from services.gateway.identity import (
     SUBPROTOCOL,

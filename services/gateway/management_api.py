@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
 
-import msgspec
-
-from services.gateway.asgi import (
+from services.asgi import (
+    CLOSE_HEADER,
+    JSON_HEADERS,
     BodyTooLarge,
     Disconnected,
     Receive,
@@ -18,6 +18,7 @@ from services.gateway.asgi import (
     headers_of,
     read_body,
     respond,
+    respond_json,
 )
 from services.gateway.connections import Connections, Receiver
 from shared.clock import Clock
@@ -34,7 +35,6 @@ from shared.policy.sigv4 import Credential, verify
 from shared.telemetry import Log
 
 _MARK = "@connections"
-_JSON_HEADERS = ((b"content-type", b"application/json"),)
 _ERRORS = {
     400: ("BadRequestException", "The body is missing or is not text."),
     403: ("ForbiddenException", "Forbidden"),
@@ -48,9 +48,6 @@ _ERRORS = {
 _log = Log("management_api")
 
 Stats = Callable[[], Mapping[str, Any]]
-
-
-_encode = msgspec.json.Encoder().encode
 
 
 class ManagementApi:
@@ -98,7 +95,7 @@ class ManagementApi:
         elif len(segments) in {2, 3} and segments[-2] == _MARK:
             await self._one(scope["method"], ConnectionId(segments[-1]), body, send)
         elif segments == ["internal", "stats"] and scope["method"] == "GET":
-            await respond(send, 200, _encode(self._stats()), _JSON_HEADERS)
+            await respond_json(send, 200, self._stats())
         else:
             await _fail(send, 404)
 
@@ -112,7 +109,7 @@ class ManagementApi:
         elif receiver is None:
             await _fail(send, 410)
         elif method == "GET":
-            await respond(send, 200, _encode(_description(receiver)), _JSON_HEADERS)
+            await respond_json(send, 200, _description(receiver))
         else:
             receiver.disconnect()
             await respond(send, 204)
@@ -133,7 +130,7 @@ class ManagementApi:
         statuses = [
             _batch_status(self._deliver(line.connection_id, line.data.encode())) for line in lines
         ]
-        await respond(send, 200, encode_statuses(statuses), _JSON_HEADERS)
+        await respond(send, 200, encode_statuses(statuses), JSON_HEADERS)
 
     def _deliver(self, connection_id: ConnectionId, data: bytes) -> int:
         if len(data) > PUSH_LIMIT_BYTES:
@@ -177,7 +174,7 @@ def _iso(at_ms: int) -> str:
 
 async def _fail(send: Send, status: int, *, close: bool = False) -> None:
     kind, message = _ERRORS[status]
-    headers = [*_JSON_HEADERS, (b"x-amzn-errortype", kind.encode())]
+    headers = [(b"x-amzn-errortype", kind.encode())]
     if close:
-        headers.append((b"connection", b"close"))  # the rest of the body is not read
-    await respond(send, status, _encode({"message": message}), headers)
+        headers.append(CLOSE_HEADER)
+    await respond_json(send, status, {"message": message}, headers)

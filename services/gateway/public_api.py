@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-import msgspec
-
-from services.gateway.asgi import (
+from services.asgi import (
+    CLOSE_HEADER,
     App,
     BodyTooLarge,
     Disconnected,
@@ -15,7 +14,7 @@ from services.gateway.asgi import (
     Scope,
     Send,
     read_body,
-    respond,
+    respond_json,
 )
 from services.gateway.web_page import WebPage
 from shared.telemetry import Log
@@ -58,8 +57,7 @@ class PublicApi:
                 "code": "message_too_large",
                 "message": f"A request body has at most {self._body_limit_bytes} bytes.",
             }
-            headers = ((b"content-type", b"application/json"), (b"connection", b"close"))
-            await respond(send, 413, msgspec.json.encode(fault), headers)
+            await respond_json(send, 413, fault, [CLOSE_HEADER])
             return
         except Disconnected:
             return

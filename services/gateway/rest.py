@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -12,6 +13,7 @@ from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from services import asgi
 from services.gateway.cancelling import Cancelling
 from services.gateway.history import History
 from services.gateway.identity import DEFAULT_TENANT, Identities, Identity, Unauthorized
@@ -95,14 +97,13 @@ def _caller(request: Request, use_cases: RestUseCases) -> Identity:
 
 def _add_health(app: FastAPI, readiness: Readiness) -> None:
     @app.get("/healthz", summary="Is the process alive?")
-    async def healthz() -> dict[str, str]:
-        return {"status": "ok"}
+    async def healthz() -> Mapping[str, str]:
+        return asgi.ALIVE
 
     @app.get("/readyz", summary="Should it get traffic? With the reason of each failing dependency")
     async def readyz() -> JSONResponse:
-        faults = readiness.faults()
-        body = {"status": "not_ready" if faults else "ready", "failing": faults}
-        return JSONResponse(body, status_code=503 if faults else 200)
+        status, body = asgi.readiness(readiness.faults())
+        return JSONResponse(body, status_code=status)
 
 
 def _add_tokens(app: FastAPI, use_cases: RestUseCases) -> None:

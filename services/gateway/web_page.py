@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from services.gateway.asgi import Scope, Send, headers_of, respond
+from services.asgi import Scope, Send, headers_of, respond
 from shared.contracts.knowledge import AssistantProfile
 from shared.errors import ConfigurationError
 

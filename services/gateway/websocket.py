@@ -6,7 +6,7 @@ import asyncio
 
 import msgspec
 
-from services.gateway.asgi import Receive, Scope, Send
+from services.asgi import Receive, Scope, Send
 from services.gateway.connection import Connection, Perform
 from services.gateway.connections import Connections
 from services.gateway.handshake import (

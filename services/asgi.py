@@ -1,14 +1,24 @@
-"""The pieces of ASGI that the plain routes share."""
+"""The pieces of ASGI that the plain routes of all services share, and the form of their answers about health."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
+
+import msgspec
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+ALIVE: Mapping[str, str] = {"status": "ok"}
+"""The body of `/healthz`."""
+JSON_HEADERS = ((b"content-type", b"application/json"),)
+CLOSE_HEADER = (b"connection", b"close")
+"""For an answer to a request whose body was not read to its end."""
+
+_encode = msgspec.json.Encoder().encode
 
 
 class BodyTooLarge(Exception):
@@ -65,3 +75,18 @@ async def respond(
     fixed = [(b"content-length", str(len(body)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": fixed})
     await send({"type": "http.response.body", "body": body})
+
+
+async def respond_json(
+    send: Send, status: int, value: object, headers: Iterable[tuple[bytes, bytes]] = ()
+) -> None:
+    """One complete HTTP answer in JSON."""
+    await respond(send, status, _encode(value), (*JSON_HEADERS, *headers))
+
+
+def readiness(failing: Mapping[str, str]) -> tuple[int, Mapping[str, object]]:
+    """Status and body of `/readyz`; `failing` says by dependency why the process should get no traffic."""
+    return (503 if failing else 200), {
+        "status": "not_ready" if failing else "ready",
+        "failing": failing,
+    }
