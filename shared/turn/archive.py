@@ -6,13 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from shared.clock import Clock, Randomness
 from shared.contracts.stored_turns import StoredTurn
-from shared.errors import DependencyUnavailable
-from shared.policy.backoff import ceiling_ms
 from shared.ports import TurnStore
-from shared.telemetry import Log
 from shared.turn.markers import mark_end
+from shared.turn.patience import Patience
 
-_log = Log("archive")
 _FIRST_WAIT_MS = 200
 _LONGEST_WAIT_MS = 2_000
 
@@ -24,37 +21,30 @@ class Archive:
         self, store: TurnStore, clock: Clock, randomness: Randomness, *, patience_ms: int
     ) -> None:
         self._store = store
-        self._clock = clock
-        self._randomness = randomness
-        self._patience_s = patience_ms / 1000
+        self._patience = Patience(
+            work="store",
+            clock=clock,
+            randomness=randomness,
+            first_wait_ms=_FIRST_WAIT_MS,
+            longest_wait_ms=_LONGEST_WAIT_MS,
+        )
+        self._patience_ms = patience_ms
 
     async def put(self, turn: StoredTurn) -> StoredTurn | None:
         """Store on the port's condition: None = stored, else the item that won.
 
-        Raises DependencyUnavailable when the patience is used up, ItemTooLarge at once.
+        Raises DependencyUnavailable when the patience is used up, every other ChatError at once.
         """
         return await self._patiently(lambda: self._store.put(turn))
 
     async def mark(self, marker: StoredTurn) -> StoredTurn | None:
         """Put an end marker: None = marked, else the answer that is stored already.
 
-        Raises DependencyUnavailable when the patience is used up.
+        Raises DependencyUnavailable when the patience is used up, every other ChatError at once.
         """
         return await self._patiently(lambda: mark_end(self._store, marker))
 
     async def _patiently(
         self, write: Callable[[], Awaitable[StoredTurn | None]]
     ) -> StoredTurn | None:
-        give_up_s = self._clock.monotonic_s() + self._patience_s
-        failures = 0
-        while True:
-            try:
-                return await write()
-            except DependencyUnavailable:
-                failures += 1
-                longest = ceiling_ms(_FIRST_WAIT_MS, failures, _LONGEST_WAIT_MS)
-                wait_s = self._randomness.uniform(longest / 2, longest) / 1000
-                if self._clock.monotonic_s() + wait_s >= give_up_s:
-                    raise
-                _log.warning("turn.not_stored_yet", failures=failures)
-                await self._clock.sleep(wait_s)
+        return await self._patience.until_done(write, limit_ms=self._patience_ms)

@@ -6,9 +6,8 @@ from shared.clock import Clock, Randomness
 from shared.contracts.identifiers import ClaimNonce
 from shared.contracts.ledger import ClaimAnswer
 from shared.contracts.turns import Path, TurnRequest
-from shared.errors import DependencyUnavailable
-from shared.policy.backoff import ceiling_ms
 from shared.ports import TurnClaims
+from shared.turn.patience import Patience
 
 _NONCE_BYTES = 12
 _FIRST_WAIT_MS = 100
@@ -30,6 +29,13 @@ class Claimant:
         self._claims = claims
         self._clock = clock
         self._randomness = randomness
+        self._patience = Patience(
+            work="claim",
+            clock=clock,
+            randomness=randomness,
+            first_wait_ms=_FIRST_WAIT_MS,
+            longest_wait_ms=_LONGEST_WAIT_MS,
+        )
         self._worker = worker
         self._grace_ms = grace_ms
 
@@ -40,25 +46,15 @@ class Claimant:
         Raises DependencyUnavailable when the patience is used up.
         """
         nonce = ClaimNonce(self._randomness.token_bytes(_NONCE_BYTES).hex())
-        give_up_s = self._clock.monotonic_s() + patience_ms / 1000
-        failures = 0
-        while True:
-            try:
-                return await self._claims.claim(
-                    request,
-                    nonce=nonce,
-                    worker=self._worker,
-                    path=path,
-                    grace_ms=self._grace_ms,
-                    now_ms=self._clock.now_ms(),
-                )
-            except DependencyUnavailable:
-                failures += 1
-                wait_s = self._wait_s(failures)
-                if self._clock.monotonic_s() + wait_s >= give_up_s:
-                    raise
-                await self._clock.sleep(wait_s)
 
-    def _wait_s(self, failures: int) -> float:
-        longest = ceiling_ms(_FIRST_WAIT_MS, failures, _LONGEST_WAIT_MS)
-        return self._randomness.uniform(longest / 2, longest) / 1000
+        async def ask() -> ClaimAnswer:
+            return await self._claims.claim(
+                request,
+                nonce=nonce,
+                worker=self._worker,
+                path=path,
+                grace_ms=self._grace_ms,
+                now_ms=self._clock.now_ms(),
+            )
+
+        return await self._patience.until_done(ask, limit_ms=patience_ms)

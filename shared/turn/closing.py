@@ -17,22 +17,24 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.recovery import Release
 from shared.contracts.turns import EndStatus, TurnRequest
-from shared.errors import DependencyUnavailable
-from shared.policy.backoff import ceiling_ms
+from shared.errors import ChatError, DependencyUnavailable
 from shared.ports import TurnClaims
 from shared.telemetry import Log
 from shared.turn.flusher import Flusher
+from shared.turn.patience import Patience
 from shared.turn.terminal_frames import TerminalMaker
 from shared.turn.writer import TurnWriter
 
 _log = Log("closing")
 _FIRST_WAIT_MS = 100
 _LONGEST_WAIT_MS = 1_000
+_REPAIRS = 8
+"""So often in a row the ledger may lose frames or the claim before it counts as away."""
 
 
 @dataclass(frozen=True)
 class Closed:
-    """`ended` = by us; `superseded` = somebody else's turn; `not_settled` = the ledger stayed away."""
+    """`ended` = by us; `superseded` = somebody else's turn; `not_settled` = the ledger took no end."""
 
     outcome: Literal["ended", "superseded", "not_settled"]
     next_head: TurnRequest | None = None
@@ -56,8 +58,14 @@ class Closing:
         self._claims = claims
         self._flusher = flusher
         self._clock = clock
-        self._randomness = randomness
-        self._patience_s = patience_ms / 1000
+        self._patience = Patience(
+            work="end",
+            clock=clock,
+            randomness=randomness,
+            first_wait_ms=_FIRST_WAIT_MS,
+            longest_wait_ms=_LONGEST_WAIT_MS,
+        )
+        self._patience_ms = patience_ms
 
     async def close(
         self,
@@ -74,22 +82,15 @@ class Closing:
         """
         await writer.quiesce()
         writer.cut(self._clock.monotonic_s())
-        give_up_s = self._clock.monotonic_s() + self._patience_s
-        failures = 0
-        while self._clock.monotonic_s() < give_up_s:
-            try:
-                if writer.lost and not await self._flusher.reclaim(writer):
-                    return _SUPERSEDED
-                closed = await self._try(writer, writer.seal(terminal), status, history)
-            except DependencyUnavailable:
-                failures += 1
-                longest = ceiling_ms(_FIRST_WAIT_MS, failures, _LONGEST_WAIT_MS)
-                wait_s = self._randomness.uniform(longest / 2, longest) / 1000
-                await self._clock.sleep(wait_s)
-            else:
-                if closed is not None:
-                    return closed
-        return Closed("not_settled")
+
+        async def end() -> Closed:
+            return await self._end(writer, terminal, status, history)
+
+        try:
+            return await self._patience.until_done(end, limit_ms=self._patience_ms)
+        except ChatError as error:
+            _log.error("turn.not_ended", error_type=type(error).__name__)
+            return Closed("not_settled")
 
     async def release(self, writer: TurnWriter, release: Release, delay_ms: int = 0) -> None:
         """Give the claim up alive. When the ledger cannot be asked the lease lapses, as after a crash."""
@@ -98,8 +99,19 @@ class Closing:
             await self._claims.release(
                 writer.claim, release=release, due_at_ms=now_ms + delay_ms, now_ms=now_ms
             )
-        except DependencyUnavailable:
-            _log.warning("claim.not_released", release=release)
+        except ChatError as error:
+            _log.warning("claim.not_released", release=release, error_type=type(error).__name__)
+
+    async def _end(
+        self, writer: TurnWriter, terminal: TerminalMaker, status: EndStatus, history: bytes | None
+    ) -> Closed:
+        for _ in range(_REPAIRS):
+            if writer.lost and not await self._flusher.reclaim(writer):
+                return _SUPERSEDED
+            closed = await self._try(writer, writer.seal(terminal), status, history)
+            if closed is not None:
+                return closed
+        raise DependencyUnavailable("the ledger loses what it is given")
 
     async def _try(
         self, writer: TurnWriter, append: Append, status: EndStatus, history: bytes | None

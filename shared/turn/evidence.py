@@ -12,15 +12,15 @@ from shared.contracts.dead_letters import (
     DeadLetterError,
 )
 from shared.contracts.turns import Path, QueueName, TurnRequest
-from shared.errors import DependencyUnavailable, PermanentError
-from shared.policy.backoff import ceiling_ms
+from shared.errors import ChatError, PermanentError
 from shared.policy.fingerprint import fingerprint
 from shared.policy.routing import queue_for
 from shared.ports import DeadLetterQueue
 from shared.telemetry import Log, describe_stack
+from shared.turn.patience import Patience
 
 _log = Log("evidence")
-_TRIES = 4
+_PATIENCE_MS = 5_000
 _FIRST_WAIT_MS = 200
 _LONGEST_WAIT_MS = 2_000
 _MESSAGE_CHARACTERS = 500
@@ -47,11 +47,17 @@ class Evidence:
     ) -> None:
         self._queue = queue
         self._clock = clock
-        self._randomness = randomness
+        self._patience = Patience(
+            work="dead_letter",
+            clock=clock,
+            randomness=randomness,
+            first_wait_ms=_FIRST_WAIT_MS,
+            longest_wait_ms=_LONGEST_WAIT_MS,
+        )
         self._worker = worker
 
     async def keep(self, request: TurnRequest, death: Death) -> bool:
-        """Send the letter, a few times if need be; False, and an error in the log, when the queue took none.
+        """Send the letter, again for a few seconds if need be; False, and an error in the log, when none was taken.
 
         Repeats are recognised by the turn id.
         """
@@ -59,22 +65,24 @@ class Evidence:
 
     async def send(self, queue: QueueName, letter: DeadLetter) -> bool:
         """Send a letter as `keep` does."""
-        for failures in range(1, _TRIES + 1):
-            try:
-                await self._queue.send(queue, letter)
-            except DependencyUnavailable:
-                longest = ceiling_ms(_FIRST_WAIT_MS, failures, _LONGEST_WAIT_MS)
-                await self._clock.sleep(self._randomness.uniform(longest / 2, longest) / 1000)
-            else:
-                _log.error(
-                    "turn.dead_lettered",
-                    dead_letter_class=letter.klass,
-                    fingerprint=letter.fingerprint,
-                    error_type=letter.error.type,
-                )
-                return True
-        _log.error("dead_letter.not_sent", fingerprint=letter.fingerprint)
-        return False
+        try:
+            await self._patience.until_done(
+                lambda: self._queue.send(queue, letter), limit_ms=_PATIENCE_MS
+            )
+        except ChatError as error:
+            _log.error(
+                "dead_letter.not_sent",
+                fingerprint=letter.fingerprint,
+                error_type=type(error).__name__,
+            )
+            return False
+        _log.error(
+            "turn.dead_lettered",
+            dead_letter_class=letter.klass,
+            fingerprint=letter.fingerprint,
+            error_type=letter.error.type,
+        )
+        return True
 
     def _letter(self, request: TurnRequest, death: Death) -> DeadLetter:
         now_ms = self._clock.now_ms()

@@ -27,13 +27,21 @@ class FakeTurnQueue:
 
 
 class FakeDeadLetterQueue:
-    """DeadLetterQueue. `letters` holds (queue, letter); `failing` counts down sends that raise."""
+    """DeadLetterQueue. `letters` holds (queue, letter), `sends` counts the calls.
+
+    `failing` counts down sends that raise as if nobody answered; `refusing` raises as if the queue's policy forbade it.
+    """
 
     def __init__(self) -> None:
         self.letters: list[tuple[QueueName, DeadLetter]] = []
+        self.sends = 0
         self.failing = 0
+        self.refusing = False
 
     async def send(self, queue: QueueName, letter: DeadLetter) -> None:
+        self.sends += 1
+        if self.refusing:
+            raise ConfigurationError("the fake dead-letter queue was told to refuse")
         if self.failing:
             self.failing -= 1
             raise DependencyUnavailable("the fake dead-letter queue was told to be away")
