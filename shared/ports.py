@@ -1,7 +1,10 @@
 """How the core names what it needs. Each port belongs to its user; a real adapter and an in-memory twin pass one suite.
 
 Every method may raise DependencyUnavailable (could not ask, within the adapter's own deadline) unless it says
-otherwise; that never means "not found". Cancelling a call leaves its effect open: all writes are safe to repeat.
+otherwise; that never means "not found". It may also raise what asking again cannot mend: ConfigurationError (no
+permission, no such table, queue or address) or a PermanentError (this very request was refused). Whoever has to end a
+turn treats every ChatError alike, as "not done", and is patient only with the first. Cancelling a call leaves its
+effect open: all writes are safe to repeat.
 """
 
 from __future__ import annotations
@@ -268,7 +271,7 @@ class TurnQueue(Protocol):
     """The queues of work."""
 
     async def send(self, queue: QueueName, request: TurnRequest, *, delay_s: int = 0) -> None:
-        """Enqueue; at-least-once. `delay_s` 0..900."""
+        """Enqueue; at-least-once. `delay_s` 0..900. Raises ItemTooLarge, nothing sent."""
         ...
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from shared.contracts.ledger import Follower
 from shared.contracts.pushes import PushFrame
-from shared.errors import ConfigurationError, DependencyUnavailable
+from shared.errors import ChatError, DependencyUnavailable
 from shared.ports import FramePush
 from shared.telemetry import Log
 
@@ -32,7 +32,7 @@ async def _push(push: FramePush, endpoint: str, frames: list[PushFrame]) -> None
             await push.push(endpoint, frames)
         except DependencyUnavailable:
             continue
-        except ConfigurationError:
-            _log.error("push.forbidden", endpoint=endpoint)
+        except ChatError as error:
+            _log.error("push.forbidden", endpoint=endpoint, error_type=type(error).__name__)
         return
     _log.warning("push.failed", endpoint=endpoint)

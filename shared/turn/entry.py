@@ -18,6 +18,7 @@ from shared.contracts.ledger import (
     TurnUnknown,
 )
 from shared.contracts.turns import EndStatus, Path, TurnRequest
+from shared.errors import ChatError
 from shared.policy.limits import TurnLimits
 from shared.policy.staleness import age_ms, is_stale
 from shared.ports import TurnClaims, TurnDispatcher, TurnStore
@@ -91,15 +92,18 @@ class Entry:
 
     async def _end_readerless(self, request: TurnRequest, state: TurnState) -> TurnResult:
         attempt = state.attempt
-        if attempt and await self._is_answered(request, attempt):
-            # Its answer is stored: only delivering that may end it, and the sweeper asks for a takeover.
+        if attempt and not await self._is_marked(request, attempt):
             return _REFUSED
         terminal = cancelled_frame(request.turn_id, "", "disconnect")
         result = await self._end(request, "cancelled", terminal, place_of_end(state))
         return _REFUSED if result is None else result
 
-    async def _is_answered(self, request: TurnRequest, attempt: int) -> bool:
-        """True when an answer is stored; otherwise none can be stored any more by this attempt or an older one."""
+    async def _is_marked(self, request: TurnRequest, attempt: int) -> bool:
+        """True when no answer is stored, nor can be any more by this attempt or an older one.
+
+        False leaves the turn to the sweeper: its answer is stored, so that only delivering it may end the turn, or
+        the store took no marker.
+        """
         marker = end_marker(
             request,
             status="cancelled",
@@ -107,7 +111,11 @@ class Entry:
             nonce=_MARKER_NONCE,
             now_ms=self._clock.now_ms(),
         )
-        return await mark_end(self._store, marker) is not None
+        try:
+            return await mark_end(self._store, marker) is None
+        except ChatError as error:
+            _log.error("turn.not_marked", error_type=type(error).__name__)
+            return False
 
     async def _end(
         self, request: TurnRequest, status: EndStatus, terminal: TerminalMaker, place: EndPlace

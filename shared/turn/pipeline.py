@@ -8,7 +8,7 @@ from collections.abc import Callable
 from shared.clock import Clock
 from shared.contracts.ledger import Claimed
 from shared.contracts.turns import Path, TurnRequest
-from shared.errors import ChatError, DependencyUnavailable
+from shared.errors import ChatError
 from shared.policy.endings import end_of_error, failed_end
 from shared.policy.limits import AnswerPlan
 from shared.telemetry import Log, Metrics, bind
@@ -68,8 +68,8 @@ class TurnPipeline:
                     return entered
                 with bind(attempt=entered.ref.attempt):
                     return await self._run_claimed(entered, path)
-            except DependencyUnavailable as error:
-                _log.warning("turn.not_settled", reason=str(error))
+            except ChatError as error:
+                _log.warning("turn.not_settled", error_type=type(error).__name__)
             except Exception as error:  # noqa: BLE001 - a process outlives every bug of one turn
                 _log.exception("turn.crashed", error)
             return TurnResult(outcome="not_settled")

@@ -9,7 +9,7 @@ from shared.contracts.dead_letters import DeadLetterClass
 from shared.contracts.server_frames import Timings, Usage
 from shared.contracts.stored_turns import HistoryEntry, StoredTurn
 from shared.contracts.turns import EndStatus
-from shared.errors import DependencyUnavailable, ItemTooLarge
+from shared.errors import ChatError
 from shared.policy.endings import end_of_error
 from shared.policy.history_window import fit_history
 from shared.policy.limits import TurnLimits
@@ -103,7 +103,7 @@ class Settlement:
         stored = self._item(writer, "completed", ending.stop_reason, facts, ending.usage, timings)
         try:
             winner = await self._archive.put(stored)
-        except (DependencyUnavailable, ItemTooLarge) as error:
+        except ChatError as error:
             # Shown, but not kept: the next turn would not know it, so the reader is told and the answer is evidence.
             _log.error("turn.not_stored", error_type=type(error).__name__)
             return await self._fail(
@@ -130,7 +130,7 @@ class Settlement:
             try:
                 winner = await self._archive.put(stored)
                 history = self._window(writer, facts)
-            except (DependencyUnavailable, ItemTooLarge) as error:
+            except ChatError as error:
                 _log.error("turn.not_stored", error_type=type(error).__name__)
                 winner = None
                 await self._bury(writer, error, "not_stored", stopwatch)
@@ -209,8 +209,8 @@ class Settlement:
         )
         try:
             return await self._archive.mark(marker)
-        except DependencyUnavailable:
-            _log.error("turn.not_marked")
+        except ChatError as error:
+            _log.error("turn.not_marked", error_type=type(error).__name__)
             return None
 
     async def _give_way(

@@ -10,7 +10,7 @@ from shared.contracts.dead_letters import DeadLetter, DeadLetterClass, DeadLette
 from shared.contracts.ledger import Finished, StillClaimed, TurnEnded, TurnUnknown
 from shared.contracts.recovery import DueTurn
 from shared.contracts.turns import EndStatus, Path
-from shared.errors import DependencyUnavailable
+from shared.errors import ChatError
 from shared.policy.endings import failed_end
 from shared.policy.fingerprint import fingerprint
 from shared.policy.routing import has_own_queue
@@ -68,11 +68,12 @@ class SweptEnds:
     async def fail(self, turn: DueTurn, decision: Fail) -> None:
         """End a claimed turn that no attempt will end; if its answer is stored, have that delivered instead.
 
-        While the store cannot be asked the end is put off, for `unclaimed_limit_ms` at most.
+        While the store takes no marker the end is put off, for `unclaimed_limit_ms` at most: what refuses this process
+        may serve the sweeper of another.
         """
         try:
             is_answered = await self._is_answered(turn)
-        except DependencyUnavailable as error:
+        except ChatError as error:
             _log.error("turn.not_marked", error_type=type(error).__name__)
             if decision.overdue_ms < self._limits.unclaimed_limit_ms:
                 return

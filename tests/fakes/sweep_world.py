@@ -192,3 +192,19 @@ class SweepWorld(TurnWorld):
             for process in self.processes:
                 await process.close()
             await settle()
+
+
+async def seconds(world: SweepWorld, duration_s: float) -> None:
+    """Time passes in steps that let every process act."""
+    for _ in range(round(duration_s * 10)):
+        await world.clock.advance(0.1)
+
+
+async def crashed_once(world: SweepWorld) -> tuple[TurnRequest, Process]:
+    """A turn whose first worker dies in mid-answer."""
+    worker = world.start()
+    request = await world.accept("Hi")
+    worker.begin(request, "inline")
+    await seconds(world, 1)
+    worker.die()
+    return request, worker
