@@ -20,7 +20,7 @@ MUTANTS = (
         "fresh = self._frames[self.pushed : self.logged]\n"
         "        self.pushed = max(self.pushed, self.logged)",
         "fresh = self._frames[self.pushed :]\n        self.pushed = len(self._frames)",
-        f"{_FLUSHER_TEST}::test_a_reader_whose_connection_is_gone_is_removed_even_when_the_ledger_was_away",
+        "tests/unit/shared/turn/test_writer.py::test_frames_are_pushed_once_and_only_when_logged",
     ),
     Mutant(
         "P2",
@@ -272,6 +272,7 @@ MUTANTS = (
         "                except _STALE_CONNECTION:\n"
         "                    return await self._exchange(method, url, headers, body)",
         "                except _STALE_CONNECTION:\n                    raise",
-        f"{_PUSH_SUITE}::test_a_kept_connection_that_was_closed_meanwhile_is_replaced",
+        "tests/unit/shared/adapters/test_http_session.py"
+        "::test_a_request_is_sent_once_more_after_a_stale_connection",
     ),
 )

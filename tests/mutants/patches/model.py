@@ -83,7 +83,7 @@ MUTANTS = (
         _REPLY,
         '"stop_sequence", "max_tokens", ',
         '"stop_sequence", ',
-        f"{_REPLY_TEST}::test_a_known_reason_with_text_is_an_answer_and_without_text_is_none",
+        f"{_PIPELINE_TEST}::test_a_reason_that_ends_an_answer_reaches_reader_and_store",
     ),
     Mutant(
         "B-12",

@@ -69,7 +69,7 @@ MUTANTS = (
         _SETTLEMENT,
         "(*facts.recalled, newest),",
         "facts.recalled,",
-        f"{_PIPELINE_TEST}::test_the_next_turn_sees_the_answer_before_it_on_another_worker",
+        f"{_PIPELINE_TEST}::test_run_reads_no_store_when_the_history_is_cached",
     ),
     Mutant(
         "B-12",
@@ -84,6 +84,7 @@ MUTANTS = (
         "the window skips a large turn and goes on",
         _WINDOW,
         "            break\n",
+        "            tokens -= estimate_tokens(entry.user_text + entry.assistant_text)\n"
         "            continue\n",
         f"{_WINDOW_TEST}::test_the_window_is_the_newest_whole_usable_turns_within_both_bounds",
     ),
@@ -166,8 +167,7 @@ MUTANTS = (
         "shared/policy/retry_after.py",
         "return max(0, int(at.timestamp() * 1000) - now_ms)",
         "return int(at.timestamp() * 1000) - now_ms",
-        "tests/unit/shared/policy/test_retry_after.py"
-        "::test_retry_after_never_fails_and_never_waits_backwards",
+        "tests/unit/shared/policy/test_retry_after.py::test_retry_after_reads_seconds_and_dates",
     ),
     Mutant(
         "P9",

@@ -570,8 +570,9 @@ async def test_a_takeover_that_nobody_reads_ends_unless_its_answer_is_stored(
 
 
 async def test_a_takeover_delivers_the_answer_that_is_already_stored() -> None:
-    world = TurnWorld(["Whole"])
+    world = TurnWorld(["Before"], ["Whole"])
     async with world.running():
+        await world.answer("so that a window is cached")
         request = await world.accept("Hi")
         after_put(world, lambda: task.cancel())  # stored, not yet finished
         task = world.begin(request)
@@ -583,8 +584,8 @@ async def test_a_takeover_delivers_the_answer_that_is_already_stored() -> None:
     frames = [frame for frame in world.frames() if getattr(frame, "attempt", 0) == 2]
     assert only(frames, ResponseStarted).path == "stored"
     assert shown_text(frames) == "Whole"
-    assert len(world.model.calls) == 1
-    assert world.store.puts == 1
+    assert len(world.model.calls) == 2
+    assert world.store.puts == 2
 
 
 async def test_a_takeover_of_a_turn_whose_user_pressed_stop_ends_cancelled_and_marked() -> None:
@@ -673,9 +674,14 @@ async def test_a_dead_letter_is_sent_again_before_the_turn_ends() -> None:
     world = TurnWorld([KeyError()])
     world.dead_letters.failing = 2
     async with world.running():
-        await world.answer("Hi")
+        task = world.begin(await world.accept("Hi"))
+        await settle()
+        assert not world.dead_letters.letters
+        assert not any(isinstance(frame, ResponseFailed) for frame in world.frames())
+        await world.finish(task)
 
     assert len(world.dead_letters.letters) == 1
+    only(world.frames(), ResponseFailed)
 
 
 @pytest.mark.case("B-38")

@@ -121,6 +121,7 @@ async def test_a_throttled_connection_is_held_alone_and_keeps_its_order() -> Non
         await scene.clock.advance(0.05)
     assert len(scene.push.received["f"]) == 5
     assert not scene.pusher.is_free(follower("t"))
+    assert sum("t" in ids for _, ids in scene.push.requests) <= 3
     scene.push.throttled.clear()
     await scene.clock.advance(2)
 
