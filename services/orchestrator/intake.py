@@ -8,17 +8,21 @@ then asks another task or enqueues the turn itself.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from services.orchestrator.health import (
-    DRAINING,
+from services.asgi import (
+    ALIVE,
+    CLOSE_HEADER,
+    BodyTooLarge,
+    Disconnected,
     Receive,
     Scope,
     Send,
-    answer_json,
-    board_faults,
+    headers_of,
+    read_body,
     readiness,
+    respond_json,
 )
+from services.orchestrator.health import DRAINING, board_faults
 from services.orchestrator.placement import Placement
 from shared.clock import Clock
 from shared.contracts.turns import MESSAGE_LIMIT_BYTES, decode_turn
@@ -54,25 +58,32 @@ class IntakeApp:
             return
         match (scope["method"], scope["path"]):
             case ("POST", "/turns"):
-                status, answer = await self._take(scope, receive)
+                await self._receive(scope, receive, send)
             case ("GET", "/healthz"):
-                status, answer = 200, {"status": "ok"}
+                await respond_json(send, 200, ALIVE)
             case ("GET", "/readyz"):
-                status, answer = readiness(self._reasons())
+                await respond_json(send, *readiness(self._failing()))
             case (_, "/turns" | "/healthz" | "/readyz"):
-                status, answer = 405, {"message": "method not allowed"}
+                await respond_json(send, 405, {"message": "method not allowed"})
             case _:
-                status, answer = 404, {"message": "not found"}
-        await answer_json(send, status, answer)
+                await respond_json(send, 404, {"message": "not found"})
 
-    async def _take(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
+    async def _receive(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
-                body = await _read_body(receive)
+                body = await read_body(receive, MESSAGE_LIMIT_BYTES)
         except TimeoutError:
-            return 408, {"message": "the body did not arrive in time"}
-        if body is None:
-            return 413, {"message": f"more than {MESSAGE_LIMIT_BYTES} bytes"}
+            fault = {"message": "the body did not arrive in time"}
+            await respond_json(send, 408, fault, [CLOSE_HEADER])
+        except BodyTooLarge:
+            fault = {"message": f"more than {MESSAGE_LIMIT_BYTES} bytes"}
+            await respond_json(send, 413, fault, [CLOSE_HEADER])
+        except Disconnected:
+            return
+        else:
+            await respond_json(send, *await self._take(scope, body))
+
+    async def _take(self, scope: Scope, body: bytes) -> tuple[int, object]:
         if (fault := self._verify(scope, body)) is not None:
             _log.warning("intake.forbidden", fault=fault)
             return 403, {"message": fault}
@@ -88,33 +99,16 @@ class IntakeApp:
             return 503, {"message": "burst did not take the turn"}
 
     def _verify(self, scope: Scope, body: bytes) -> str | None:
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
         return verify(
             self._credential,
             scope["method"],
             scope["raw_path"].decode("latin-1"),
             scope["query_string"].decode("latin-1"),
-            headers,
+            headers_of(scope),
             body,
             self._clock.now_ms(),
         )
 
-    def _reasons(self) -> dict[str, str]:
+    def _failing(self) -> dict[str, str]:
         draining = {"intake": DRAINING} if self._placement.closed else {}
         return draining | board_faults(self._watch, self._clock)
-
-
-async def _read_body(receive: Receive) -> bytes | None:
-    """The whole body, None when it is above the limit of a queue message."""
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return bytes(body)
-        body += message.get("body", b"")
-        if len(body) > MESSAGE_LIMIT_BYTES:
-            return None
-        if not message.get("more_body", False):
-            return bytes(body)

@@ -69,14 +69,14 @@ async def run_queue_runner(
             for number in range(limits.queue_consumers)
         ]
 
-        def reasons() -> dict[str, str]:
+        def failing() -> dict[str, str]:
             draining = {"queues": DRAINING} if slots.closed else {}
             return draining | board_faults(worker.watch, clock) | _sqs_faults(consumers, clock)
 
         listener = listen(
             settings.gateway.bind_host, limits.queue_runner_port, "BURSTCHAT_QUEUE_RUNNER_PORT"
         )
-        server = HttpServer("health", HealthApp(reasons), listener)
+        server = HttpServer("health", HealthApp(failing), listener)
         running: list[Part] = [WorkerBackground(worker.background), slots, server, *consumers]
 
         async def drain() -> None:

@@ -124,6 +124,26 @@ async def test_a_body_that_does_not_arrive_is_given_up(app, orchestrator, monkey
     assert sent[0]["status"] == 408
 
 
+async def test_half_a_body_of_a_caller_who_left_is_not_judged(app, caplog):
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    events = iter(
+        [
+            {"type": "http.request", "body": b"{", "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+    )
+
+    async def receive():
+        return next(events)
+
+    await app({"type": "http", "method": "POST", "path": "/turns"}, receive, send)
+    assert (sent, caplog.records) == ([], [])
+
+
 async def test_the_gateway_is_told_when_burst_did_not_take_the_turn(app, orchestrator, make_turn):
     orchestrator.queue.available = False
     answers = [
@@ -139,7 +159,7 @@ async def test_a_draining_task_refuses_turns_and_is_not_ready(app, orchestrator,
     assert (await post(app, orchestrator, encode_turn(make_turn(1))))[0] == 503
     assert await call(app, "GET", "/readyz") == (
         503,
-        {"ready": False, "reasons": {"intake": "draining"}},
+        {"status": "not_ready", "failing": {"intake": "draining"}},
     )
     assert (await call(app, "GET", "/healthz"))[0] == 200
 
@@ -151,7 +171,7 @@ async def test_readiness_names_a_dependency_that_is_away_for_long(app, orchestra
     assert (await call(app, "GET", "/readyz"))[0] == 200
     orchestrator.clock.skip(6)
     status, answer = await call(app, "GET", "/readyz")
-    assert (status, list(answer["reasons"])) == (503, ["redis"])
+    assert (status, list(answer["failing"])) == (503, ["redis"])
 
 
 @pytest.mark.parametrize(
