@@ -71,7 +71,7 @@ class Flusher:
     def close(self, writer: TurnWriter) -> None:
         """Forget the claim; pushes under way go on. Idempotent."""
         self._live.discard(writer)
-        self._pusher.forget(writer.followers)
+        self._pusher.forget(writer.ever_followed)
 
     def deliver(self, writer: TurnWriter, frames: Sequence[bytes]) -> None:
         """Push frames that are in the log to the writer's followers."""

@@ -121,6 +121,7 @@ class Pusher:
         """Start requests to every endpoint that has frames for free connections."""
         for address, endpoint in list(self._endpoints.items()):
             self._pump(address, endpoint)
+            self._forget_if_unused(address, endpoint)
 
     def is_free(self, follower: Follower) -> bool:
         """True when nothing is queued, under way or held for the connection."""
@@ -284,6 +285,9 @@ class Pusher:
         address, connection_id = connection.follower.endpoint, connection.follower.connection_id
         if endpoint.connections.get(connection_id) is connection:
             del endpoint.connections[connection_id]
+        self._forget_if_unused(address, endpoint)
+
+    def _forget_if_unused(self, address: str, endpoint: _Endpoint) -> None:
         if not endpoint.connections and not self._is_forbidden(endpoint):
             self._endpoints.pop(address, None)
 

@@ -73,6 +73,7 @@ class TurnWriter:
         self.request: TurnRequest = claimed.request
         self.path: Path = path
         self.followers: tuple[Follower, ...] = claimed.followers
+        self.ever_followed: set[Follower] = set(claimed.followers)  # those who left included
         self.earlier_attempts = claimed.earlier_attempts
         self.interruption = Interruption()
         self.stop_reason: Stop | None = None
@@ -194,6 +195,7 @@ class TurnWriter:
         if self._gone_followers:
             followers = tuple(one for one in followers if one not in self._gone_followers)
         self.followers = followers
+        self.ever_followed.update(followers)
 
     def rewind(self, last_seq: int) -> None:
         """The log ends at `last_seq`: everything after it is appended again from memory."""

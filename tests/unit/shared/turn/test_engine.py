@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from shared.contracts.server_frames import ResponseCompleted, ResponseDelta
+from shared.contracts.turns import TurnRequest
 from tests.fakes.clock import settle
-from tests.fakes.model import Forever
+from tests.fakes.model import Forever, Wait
 from tests.fakes.turn_world import GATEWAY, TurnWorld, follower, only
 
 
@@ -37,6 +39,42 @@ async def test_nothing_is_kept_of_turns_that_ended() -> None:
     assert not world.engine.pusher._endpoints
     assert not world.engine.pusher._tasks
     assert len(world.engine.keeper._live) == 0
+
+
+async def leaves_by_itself(world: TurnWorld, request: TurnRequest) -> None:
+    await world.ledger.unfollow([request.ref], follower("leaver"), world.clock.now_ms())
+
+
+async def connection_breaks(world: TurnWorld, request: TurnRequest) -> None:
+    world.push.gone.add("leaver")
+
+
+async def is_replaced_by_a_sixth(world: TurnWorld, request: TurnRequest) -> None:
+    for number in range(5):
+        await world.ledger.follow(
+            request.ref,
+            follower(f"c{number}"),
+            attempt=None,
+            after_seq=-1,
+            now_ms=world.clock.now_ms(),
+        )
+
+
+@pytest.mark.parametrize("depart", [leaves_by_itself, connection_breaks, is_replaced_by_a_sixth])
+async def test_nothing_is_kept_of_readers_that_left_before_the_end(
+    depart: Callable[[TurnWorld, TurnRequest], Awaitable[None]],
+) -> None:
+    world = TurnWorld(["Hello", Wait(2), " and", Wait(2), " goodbye"])
+    async with world.running():
+        request = await world.accept(reader=follower("leaver"))
+        task = world.begin(request)
+        await world.clock.advance(1)
+        await depart(world, request)
+        await world.finish(task)
+        await world.clock.advance(5)
+
+    assert not world.engine.pusher._endpoints
+    assert not world.engine.pusher._tasks
 
 
 async def test_a_crashed_loop_is_raised_to_the_process() -> None:

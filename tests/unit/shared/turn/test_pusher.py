@@ -313,6 +313,18 @@ async def test_a_forbidden_endpoint_is_remembered_even_without_connections() -> 
     assert len(scene.push.requests) == 1
 
 
+async def test_a_forbidden_endpoint_that_nobody_reads_through_is_forgotten_with_its_time() -> None:
+    scene = Scene()
+    scene.push.failing.add(GATEWAY)
+    scene.push.error = lambda: ConfigurationError("403")
+    scene.say(b"1")
+    scene.pusher.forget([follower()])
+    await scene.clock.advance(31)
+    scene.pusher.pump()
+
+    assert not scene.pusher._endpoints
+
+
 async def test_a_replaced_connection_leaves_without_its_successor() -> None:
     scene = Scene()
     scene.push.latency_s[GATEWAY] = 1
