@@ -112,7 +112,13 @@ def build_gateway(
     )
     endings = Endings(connections, ports.push, placing)
     replaying = Replaying(ports.followers, ports.store, clock)
-    cancelling = Cancelling(sessions=ports.queue, replaying=replaying, endings=endings, clock=clock)
+    cancelling = Cancelling(
+        sessions=ports.queue,
+        replaying=replaying,
+        endings=endings,
+        clock=clock,
+        metrics=metrics,
+    )
     history = History(ports.store, gateway.history_page_bytes)
     sending = Sending(
         sessions=ports.queue,

@@ -14,7 +14,8 @@ from shared.contracts.ledger import CancelRequested, Finished, Follower, TurnEnd
 from shared.contracts.server_frames import ResponseCancelled, encode_frame
 from shared.errors import ChatError, TransientError
 from shared.ports import SessionQueue
-from shared.telemetry import Log
+from shared.telemetry import Log, Metrics
+from shared.turn.unclaimed_ends import count_end
 
 _TRIES = 3
 _TRY_AGAIN_S = 0.3
@@ -27,12 +28,19 @@ class Cancelling:
     """The use case behind `chat.cancel`."""
 
     def __init__(
-        self, *, sessions: SessionQueue, replaying: Replaying, endings: Endings, clock: Clock
+        self,
+        *,
+        sessions: SessionQueue,
+        replaying: Replaying,
+        endings: Endings,
+        clock: Clock,
+        metrics: Metrics,
     ) -> None:
         self._sessions = sessions
         self._replaying = replaying
         self._endings = endings
         self._clock = clock
+        self._metrics = metrics
 
     async def cancel(
         self, session: SessionRef, turn_id: TurnId, follower: Follower | None
@@ -66,6 +74,7 @@ class Cancelling:
                     await self._follow(session, turn_id, follower)
                 return Stopping(turn_id)
             case Finished():
+                count_end(self._metrics, "cancelled", path="unclaimed")
                 sender = None if follower is None else follower.connection_id
                 await self._endings.follow_up(answer, outcome, sender)
                 return Stopped(turn_id, outcome)

@@ -141,7 +141,9 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
             randomness=FakeRandomness(),
             metrics=metrics,
         ),
-        cancelling=Cancelling(sessions=ledger, replaying=replaying, endings=endings, clock=clock),
+        cancelling=Cancelling(
+            sessions=ledger, replaying=replaying, endings=endings, clock=clock, metrics=metrics
+        ),
         replaying=replaying,
         metrics=written,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from services.gateway.session_io import (
     CouldNotAsk,
     NotFound,
@@ -66,6 +68,19 @@ async def test_a_cancel_of_a_message_that_was_taken_back_is_unknown() -> None:
     assert turn_id is not None
     assert isinstance(await world.cancelling.cancel(SESSION, turn_id, MINE), NotFound)
     assert isinstance(await resume(world, turn_id), NotFound)
+
+
+async def test_the_end_of_a_turn_that_nobody_claimed_is_counted_once() -> None:
+    world = build()
+    first, second = accepted(await world.send("m1")), accepted(await world.send("m2"))
+    await claim(world, world.intake.submitted[0])
+    for turn_id in (first.turn_id, second.turn_id, second.turn_id):
+        await world.cancelling.cancel(SESSION, turn_id, MINE)
+    lines = [json.loads(line) for line in world.metrics.getvalue().splitlines()]
+    ended = [line for line in lines if "TurnEnded" in line]
+    assert [(line["Status"], line["Path"], line["Code"]) for line in ended] == [
+        ("cancelled", "unclaimed", "none")
+    ]
 
 
 async def test_a_cancel_that_is_forbidden_is_said_so_and_not_tried_again() -> None:
