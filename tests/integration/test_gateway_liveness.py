@@ -52,7 +52,7 @@ async def impatient_balancer(port: int) -> AsyncIterator[int]:
 
 async def until(condition: Callable[[], bool], within_s: float = 5.0) -> None:
     async with asyncio.timeout(within_s):
-        while not condition():  # noqa: ASYNC110 - the condition is in the gateway
+        while not condition():
             await asyncio.sleep(0.01)
 
 

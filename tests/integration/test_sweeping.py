@@ -115,7 +115,7 @@ class Fleet:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            while not holds():  # noqa: ASYNC110 - what is waited for lies in several fakes
+            while not holds():
                 await asyncio.sleep(0.02)
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
-import { sha256Hex } from "../../../../clients/web/sha256.js";
+import { sha256Hex } from "../../../clients/web/sha256.js";
 
 test("hashes agree with the platform's for every length around a block", () => {
   for (let length = 0; length < 200; length++) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { inline, parse } from "../../../../clients/web/markdown.js";
+import { inline, parse } from "../../../clients/web/markdown.js";
 
 const text = (value) => ({ type: "text", text: value });
 const kinds = (source) => parse(source).map((block) => block.type);

@@ -7,7 +7,7 @@ import pytest
 
 from ops import evaluate
 
-KNOWLEDGE = Path(__file__).parents[3] / "knowledge"
+KNOWLEDGE = Path(__file__).parents[2] / "knowledge"
 
 
 def test_evaluate_prints_its_measurements_and_the_example_store_does_not_get_worse(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { Connection } from "../../../../clients/web/connection.js";
+import { Connection } from "../../../clients/web/connection.js";
 
 let sockets;
 let timers;
