@@ -134,15 +134,16 @@ class RedisTurnClaims:
         *_, reply, _ = map(answered, replies)
         if reply[0] == b"refused":
             return ClaimRefused(ClaimRefusal(reply[1].decode()), decode_state(reply[2:]))
-        followers = decode_followers(reply[7:])
+        followers = decode_followers(reply[8:])
         self._owners.note(followers)
         return Claimed(
             ref=ClaimRef(request.ref, reply[1], nonce),
-            request=decode_request(reply[2], reply[3]),
+            tries=int(reply[2]),
+            request=decode_request(reply[3], reply[4]),
             followers=followers,
-            cancel_requested=reply[4] == b"1",
-            history=reply[5],
-            earlier_attempts=decode_attempts(reply[6]),
+            cancel_requested=reply[5] == b"1",
+            history=reply[6],
+            earlier_attempts=decode_attempts(reply[7]),
         )
 
     async def append_many(self, appends: Sequence[Append], now_ms: int) -> Sequence[HoldAnswer]:

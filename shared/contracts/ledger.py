@@ -89,10 +89,12 @@ class ClaimRef(msgspec.Struct, frozen=True):
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     """The caller is the producer. `history` is the session's cached window as `finish` wrote it, or None.
 
-    `request` is the ledger's copy of the turn, with its true `ready_at_ms`.
+    `request` is the ledger's copy of the turn, with its true `ready_at_ms`. `tries` counts the turn's claims since it
+    was accepted or last reopened, this one included; deliveries of a stored answer are left out.
     """
 
     ref: ClaimRef
+    tries: int
     request: TurnRequest
     followers: tuple[Follower, ...]
     cancel_requested: bool

@@ -84,7 +84,7 @@ class Work:
     async def run(self) -> Ending:
         """How the work ends. Raises what is not transient."""
         tools = self._tools
-        tries = self._claimed.ref.attempt - 1
+        tries = max(1, self._claimed.tries) - 1  # nought where only a stored answer was delivered
         while True:
             tries += 1
             try:

@@ -360,7 +360,9 @@ class TestHistory:
         world.clock.skip(GRACE_MS / 1000)
         assert await reserved(due, world, request.ref, attempt=2, kind="delivery")
         assert (await seen(due, world, request.ref)).recovery.is_delivery
-        assert isinstance(await world.claim(request, "n3"), Claimed)
+        claimed = await world.claim(request, "n3")
+        assert isinstance(claimed, Claimed)
+        assert (claimed.ref.attempt, claimed.tries) == (3, 2)
         recovery = (await seen(due, world, request.ref)).recovery
         assert (recovery.tries, recovery.is_delivery) == (2, False)
 

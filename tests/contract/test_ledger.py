@@ -266,6 +266,7 @@ class TestClaim:
         answer = await world.claim(request, "n1", "burst")
         assert answer == Claimed(
             ref=ClaimRef(request.ref, 1, ClaimNonce("n1")),
+            tries=1,
             request=msgspec.structs.replace(request, ready_at_ms=request.accepted_at_ms),
             followers=(ANN,),
             cancel_requested=False,

@@ -116,7 +116,9 @@ async def test_crashes_and_attempts_count_from_nought(world: LedgerWorld) -> Non
 
     assert await reopen(world, request, hint=2) == Reopened(2)
 
-    assert (await world.claimed(revived(request, 2), nonce="n4")).attempt == 3
+    answer = await world.claim(revived(request, 2), "n4")
+    assert isinstance(answer, Claimed)
+    assert (answer.ref.attempt, answer.tries) == (3, 1)
     world.clock.skip(LEASE_MS / 1000)
     assert (await world.claimed(revived(request, 2), nonce="n5")).attempt == 4
 

@@ -605,6 +605,7 @@ class FakeLedger:
         history = session.history if session.history_until_ms > now_ms else None
         return Claimed(
             ref=ClaimRef(turn.request.ref, turn.attempt, ClaimNonce(turn.nonce)),
+            tries=turn.recovery.tries,
             request=turn.request,
             followers=tuple(turn.followers),
             cancel_requested=turn.cancel_requested,

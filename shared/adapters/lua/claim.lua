@@ -6,7 +6,7 @@
 -- ARGV    1-3 (session.lua) · 4 message id · 5 request, JSON · 6 mark · 7 `1` = detached · 8 the request's
 --         ready_at_ms · 9 attempt hint · 10 nonce · 11 worker · 12 path · 13 grace, ms · 14 lease, ms ·
 --         15 attempts per turn · 16 crashes per turn
--- Answers {'claimed', attempt, request, ready, cancel, history or false, {earlier attempts}, follower …} ·
+-- Answers {'claimed', attempt, tries, request, ready, cancel, history or false, {earlier attempts}, follower …} ·
 -- {'refused', reason, state …}
 
 local TURN, FOLLOWERS, LOG, MESSAGE, ATTEMPTS = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[9]
@@ -39,13 +39,14 @@ local function take_head(mark, at_front, ready)
 end
 
 local function claimed(attempt)
-  local kept = redis.call('HMGET', TURN, 'request', 'ready', 'cancel')
+  local kept = redis.call('HMGET', TURN, 'request', 'ready', 'cancel', 'tries')
   local answer = redis.call('LRANGE', FOLLOWERS, 0, -1)
   table.insert(answer, 1, redis.call('LRANGE', ATTEMPTS, 0, -1))
   table.insert(answer, 1, redis.call('GET', KEYS[8]))
   table.insert(answer, 1, kept[3])
   table.insert(answer, 1, kept[2])
   table.insert(answer, 1, kept[1])
+  table.insert(answer, 1, kept[4])
   table.insert(answer, 1, attempt)
   table.insert(answer, 1, 'claimed')
   return answer
