@@ -276,7 +276,6 @@ async def test_faults_have_a_code_and_words(
     assert (got, json.loads(body)["code"]) == (status, code)
 
 
-@pytest.mark.case("B-30")
 async def test_a_bug_is_answered_like_every_other_fault_and_tells_nothing(
     world: GatewayWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -301,6 +300,7 @@ async def test_a_table_that_forbids_reads_is_503_with_a_hint(world: GatewayWorld
     assert headers["retry-after"] == "1"
 
 
+@pytest.mark.case("B-30")
 async def test_a_body_above_the_limit_is_413(world: GatewayWorld) -> None:
     status, _, body = await call(world, "POST", "/v1/tokens", data=b"x" * 65_537)
     assert (status, json.loads(body)["code"]) == (413, "message_too_large")

@@ -82,7 +82,7 @@ MUTANTS = (
         "services/gateway/identity.py",
         "if expires_at_ms is None or now_ms >= expires_at_ms + _LEEWAY_MS:",
         "if expires_at_ms is None:",
-        f"{_UNIT}/test_identity.py::test_a_token_may_be_a_little_late_or_early",
+        f"{_UNIT}/test_identity.py::test_anything_else_is_refused",
     ),
     Mutant(
         "P10",
