@@ -12,7 +12,7 @@ from services.gateway.chat import Chat
 from services.gateway.connections import Connections
 from services.gateway.door import Door
 from services.gateway.drain import Drain
-from services.gateway.endings import Endings
+from services.gateway.follow_ups import FollowUps
 from services.gateway.followed_turns import FollowLimits
 from services.gateway.frames_in import InputLimits
 from services.gateway.handshake import Handshakes
@@ -110,12 +110,12 @@ def build_gateway(
         door=door,
         clock=clock,
     )
-    endings = Endings(connections, ports.push, placing)
+    follow_ups = FollowUps(connections, ports.claims, ports.push, placing, clock)
     replaying = Replaying(ports.followers, ports.store, clock)
     cancelling = Cancelling(
         sessions=ports.queue,
         replaying=replaying,
-        endings=endings,
+        follow_ups=follow_ups,
         clock=clock,
         metrics=metrics,
     )
@@ -124,7 +124,7 @@ def build_gateway(
         sessions=ports.queue,
         claims=ports.claims,
         placing=placing,
-        endings=endings,
+        follow_ups=follow_ups,
         door=door,
         clock=clock,
         randomness=randomness,
@@ -197,7 +197,7 @@ def build_gateway(
     return Gateway(
         # The private port outlives the public one: workers push until the last socket is gone.
         parts=(lease, watch, stats, sweeper, private, connections, public),
-        drain=Drain(connections, readiness, endings, randomness, gateway.gateway_drain_ms),
+        drain=Drain(connections, readiness, follow_ups, randomness, gateway.gateway_drain_ms),
         connections=connections,
         public=public,
         private=private,

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import assert_never
 
-from services.gateway.endings import Endings
+from services.gateway.follow_ups import FollowUps
 from services.gateway.replaying import Replaying
 from services.gateway.session_io import CouldNotAsk, NotFound, Replayed, Stopped, Stopping
 from shared.clock import Clock
 from shared.contracts.identifiers import SessionRef, TurnId, turn_of
 from shared.contracts.ledger import CancelRequested, Finished, Follower, TurnEnded, TurnUnknown
-from shared.contracts.server_frames import ResponseCancelled, encode_frame
+from shared.contracts.server_frames import encode_frame
 from shared.errors import ChatError, TransientError
 from shared.ports import SessionQueue
 from shared.telemetry import Log, Metrics
+from shared.turn.terminal_frames import BEFORE_ANY_CLAIM, cancelled_frame
 from shared.turn.unclaimed_ends import count_end
 
 _TRIES = 3
 _TRY_AGAIN_S = 0.3
-_EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 
 _log = Log("cancelling")
 
@@ -32,13 +31,13 @@ class Cancelling:
         *,
         sessions: SessionQueue,
         replaying: Replaying,
-        endings: Endings,
+        follow_ups: FollowUps,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
         self._sessions = sessions
         self._replaying = replaying
-        self._endings = endings
+        self._follow_ups = follow_ups
         self._clock = clock
         self._metrics = metrics
 
@@ -66,7 +65,8 @@ class Cancelling:
         turn = turn_of(session, turn_id)
         if turn is None:
             return NotFound(turn_id, "cancel")
-        outcome = cancelled_unclaimed(turn_id)
+        terminal = cancelled_frame(turn_id, "", "user")
+        outcome = encode_frame(terminal(*BEFORE_ANY_CLAIM))
         answer = await self._sessions.cancel(turn, outcome, self._clock.now_ms())
         match answer:
             case CancelRequested():
@@ -76,7 +76,7 @@ class Cancelling:
             case Finished():
                 count_end(self._metrics, "cancelled", path="unclaimed")
                 sender = None if follower is None else follower.connection_id
-                await self._endings.follow_up(answer, outcome, sender)
+                await self._follow_ups.start(answer, outcome, sender)
                 return Stopped(turn_id, outcome)
             case TurnEnded():
                 if answer.status == "rejected":
@@ -100,12 +100,3 @@ class Cancelling:
             session, turn_id, None, attempt=None, after_seq=-1, purpose="cancel"
         )
         return Stopped(turn_id, answer.frames[-1]) if isinstance(answer, Replayed) else answer
-
-
-def cancelled_unclaimed(turn_id: TurnId) -> bytes:
-    """The terminal frame of a turn that is cancelled before any claim."""
-    return encode_frame(
-        ResponseCancelled(
-            turn_id=turn_id, attempt=0, seq=0, by="user", length=0, sha256=_EMPTY_SHA256
-        )
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from services.gateway.connections import Connections
-from services.gateway.endings import Endings
+from services.gateway.follow_ups import FollowUps
 from services.gateway.readiness import Readiness
 from shared.clock import Randomness
 from shared.telemetry import Log
@@ -23,12 +23,12 @@ class Drain:
         self,
         connections: Connections,
         readiness: Readiness,
-        endings: Endings,
+        follow_ups: FollowUps,
         randomness: Randomness,
         window_ms: int,
     ) -> None:
         self._connections = connections
-        self._endings = endings
+        self._follow_ups = follow_ups
         self._readiness = readiness
         self._randomness = randomness
         self._window_ms = window_ms
@@ -49,7 +49,7 @@ class Drain:
             for connection in self._connections.sockets():
                 connection.leave()
             await self._all_gone_within(CLOSE_LIMIT_S)
-        await self._endings.settle()
+        await self._follow_ups.settle()
 
     async def _all_gone_within(self, limit_s: float) -> bool:
         try:

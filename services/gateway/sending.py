@@ -7,7 +7,7 @@ from typing import Any, assert_never
 import msgspec
 
 from services.gateway.door import Door, Refusal
-from services.gateway.endings import Endings
+from services.gateway.follow_ups import FollowUps
 from services.gateway.placing import Placing
 from services.gateway.session_io import Accepted, Refused
 from shared.clock import Clock, Randomness
@@ -46,7 +46,7 @@ class Sending:
         sessions: SessionQueue,
         claims: TurnClaims,
         placing: Placing,
-        endings: Endings,
+        follow_ups: FollowUps,
         door: Door,
         clock: Clock,
         randomness: Randomness,
@@ -55,7 +55,7 @@ class Sending:
         self._sessions = sessions
         self._claims = claims
         self._placing = placing
-        self._endings = endings
+        self._follow_ups = follow_ups
         self._door = door
         self._clock = clock
         self._randomness = randomness
@@ -159,7 +159,7 @@ class Sending:
         match answer:
             case Finished():
                 sender = None if follower is None else follower.connection_id
-                await self._endings.follow_up(answer, outcome, sender)
+                await self._follow_ups.start(answer, outcome, sender)
                 return refused
             case TurnUnknown():
                 return refused

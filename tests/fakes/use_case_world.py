@@ -10,7 +10,7 @@ import msgspec
 from services.gateway.cancelling import Cancelling
 from services.gateway.connections import Connections
 from services.gateway.door import Door
-from services.gateway.endings import Endings
+from services.gateway.follow_ups import FollowUps
 from services.gateway.placing import Placing
 from services.gateway.replaying import Replaying
 from services.gateway.sending import Sending
@@ -68,7 +68,7 @@ class UseCaseWorld:
     watch: LoadWatch
     push: FakePush
     placing: Placing
-    endings: Endings
+    follow_ups: FollowUps
     sending: Sending
     cancelling: Cancelling
     replaying: Replaying
@@ -118,7 +118,7 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
         door=door,
         clock=clock,
     )
-    endings = Endings(Connections(clock, door.queued_wait_ms), push, placing)
+    follow_ups = FollowUps(Connections(clock, door.queued_wait_ms), ledger, push, placing, clock)
     replaying = Replaying(ledger, store, clock)
     return UseCaseWorld(
         clock=clock,
@@ -130,19 +130,23 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
         watch=watch,
         push=push,
         placing=placing,
-        endings=endings,
+        follow_ups=follow_ups,
         sending=Sending(
             sessions=ledger,
             claims=ledger,
             placing=placing,
-            endings=endings,
+            follow_ups=follow_ups,
             door=door,
             clock=clock,
             randomness=FakeRandomness(),
             metrics=metrics,
         ),
         cancelling=Cancelling(
-            sessions=ledger, replaying=replaying, endings=endings, clock=clock, metrics=metrics
+            sessions=ledger,
+            replaying=replaying,
+            follow_ups=follow_ups,
+            clock=clock,
+            metrics=metrics,
         ),
         replaying=replaying,
         metrics=written,

@@ -34,7 +34,7 @@ async def test_a_cancel_tells_remote_followers_and_dispatches_the_next_head() ->
     await world.send("m2")
     stopped = await world.cancelling.cancel(SESSION, first.turn_id, MINE)
     assert isinstance(stopped, Stopped)
-    await world.endings.settle()
+    await world.follow_ups.settle()
     assert world.push.received["theirs"] == [stopped.outcome]
     assert "mine" not in world.push.received  # answered by its own session
     assert [request.message_id for request in world.intake.submitted] == ["m1", "m2"]

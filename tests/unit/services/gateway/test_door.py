@@ -32,7 +32,7 @@ async def test_under_moderate_load_a_new_session_is_kept_short() -> None:
     for number in range(5):
         turn = accepted(await world.send(f"m{number}"))
         await world.cancelling.cancel(SESSION, turn.turn_id, None)
-    await world.endings.settle()
+    await world.follow_ups.settle()
     assert refused(await world.send("m6")).code == "session_limited"
     assert accepted(await world.send("m1")).duplicate
 

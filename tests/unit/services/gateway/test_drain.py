@@ -36,7 +36,7 @@ class FakeConnections:
         return
 
 
-class FakeEndings:
+class FakeFollowUps:
     async def settle(self) -> None:
         return
 
@@ -48,7 +48,7 @@ async def test_two_thousand_clients_are_told_to_come_back_over_the_whole_window(
     drain = Drain(
         FakeConnections(sockets),  # type: ignore[arg-type]
         readiness,
-        FakeEndings(),  # type: ignore[arg-type]
+        FakeFollowUps(),  # type: ignore[arg-type]
         FakeRandomness(26),
         WINDOW_MS,
     )

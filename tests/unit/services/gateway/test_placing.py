@@ -54,7 +54,7 @@ async def test_a_next_head_that_nobody_takes_is_left_to_the_sweeper(obstacle: st
     else:
         world.intake.decision = IntakeDecision(path=None, reason="burst_full")
     assert isinstance(await world.cancelling.cancel(SESSION, first.turn_id, MINE), Stopped)
-    await world.endings.settle()
+    await world.follow_ups.settle()
     (running,) = await world.ledger.running(SESSION)
     assert running.message_id == "m2"
 

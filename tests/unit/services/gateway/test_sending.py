@@ -116,7 +116,7 @@ async def test_others_who_wait_for_a_message_that_is_taken_back_are_told() -> No
 
     world.intake.answering = shed_after_another_joined
     assert refused(await world.send("m1")).code == "overloaded"
-    await world.endings.settle()
+    await world.follow_ups.settle()
     ((_, ids),) = world.push.requests
     assert ids == ["theirs"]
     assert b"chat.rejected" in world.push.received["theirs"][0]
@@ -131,7 +131,7 @@ async def test_a_shed_turn_tells_the_others_who_sent_it_and_dispatches_the_next(
     await world.send("m3")
     world.intake.decision = IntakeDecision(path=None, reason="burst_full", retry_after_ms=2_000)
     await world.cancelling.cancel(SESSION, first.turn_id, None)
-    await world.endings.settle()
+    await world.follow_ups.settle()
     assert kinds(world, "mine") == ["chat.response.cancelled"]
     # The shed head of another session: nobody else follows it, the hint is the intake's.
     other = msgspec.structs.replace(SESSION, session_id=SessionId("other"))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any
 
+import msgspec
+
 from services.gateway.connections import Connections
+from shared.clock import Clock
 from shared.contracts.identifiers import ConnectionId
 from shared.contracts.ledger import Finished, Follower
-from shared.ports import FramePush, TurnDispatcher
+from shared.ports import FramePush, TurnClaims, TurnDispatcher
 from shared.turn.broadcast import broadcast
+from shared.turn.unclaimed_ends import UnclaimedEnds
 
 TASKS_LIMIT = 256
 
 
-class Endings:
+class FollowUps:
     """Follows up on a Finished answer of the ledger.
 
     Other gateways and the intake are spoken to in the background, each within its own deadlines, so that the caller
@@ -23,25 +28,26 @@ class Endings:
     """
 
     def __init__(
-        self, connections: Connections, push: FramePush, dispatcher: TurnDispatcher
+        self,
+        connections: Connections,
+        claims: TurnClaims,
+        push: FramePush,
+        dispatcher: TurnDispatcher,
+        clock: Clock,
     ) -> None:
         self._connections = connections
-        self._push = push
-        self._dispatcher = dispatcher
+        self._ends = UnclaimedEnds(claims, dispatcher, partial(broadcast, push), clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def follow_up(
-        self, finished: Finished, outcome: bytes, sender: ConnectionId | None
-    ) -> None:
+    async def start(self, finished: Finished, outcome: bytes, sender: ConnectionId | None) -> None:
         """Send `outcome` to every follower but the sender, who is answered by its own session, and dispatch.
 
         Waits only while too much is under way already.
         """
         remote = self._deliver_here(finished.followers, outcome, sender)
-        if remote:
-            await self._start(broadcast(self._push, remote, outcome))
-        if finished.next_head is not None:
-            await self._start(self._dispatcher.dispatch(finished.next_head))
+        if remote or finished.next_head is not None:
+            left = msgspec.structs.replace(finished, followers=remote)
+            await self._in_background(self._ends.follow_up(left, outcome))
 
     async def settle(self) -> None:
         """Return when nothing is under way."""
@@ -50,7 +56,7 @@ class Endings:
 
     def _deliver_here(
         self, followers: Sequence[Follower], outcome: bytes, sender: ConnectionId | None
-    ) -> list[Follower]:
+    ) -> tuple[Follower, ...]:
         remote: list[Follower] = []
         for follower in followers:
             if follower.connection_id == sender:
@@ -59,9 +65,9 @@ class Endings:
                 remote.append(follower)
             else:
                 self._connections.deliver(follower.connection_id, outcome)
-        return remote
+        return tuple(remote)
 
-    async def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
         while len(self._tasks) >= TASKS_LIMIT:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         task = asyncio.create_task(work)
