@@ -101,7 +101,7 @@ async def open_worker(
         )
         engine = TurnEngine(
             ports,
-            system_prompt=index.current().prompt,
+            system_prompt=lambda: index.current().prompt,
             plan=answer_plans(settings, watch),
             worker=worker,
             clock=clock,

@@ -55,7 +55,8 @@ class TurnPorts:
 class TurnEngine:
     """One per process. `pipeline` may be used once `run` is running; leave `run` running until the last turn ended.
 
-    `plan` is read once per turn, so that model and sizes follow the load level. `worker` names this process in
+    `plan` and `system_prompt` are read once per turn, so that model, sizes and words follow the load level and the
+    knowledge index. `worker` names this process in
     claims and dead letters.
     """
 
@@ -63,7 +64,7 @@ class TurnEngine:
         self,
         ports: TurnPorts,
         *,
-        system_prompt: str,
+        system_prompt: Callable[[], str],
         plan: Callable[[], AnswerPlan],
         worker: str,
         clock: Clock,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shared.clock import Clock
@@ -42,7 +42,10 @@ class Repeated:
 
 
 class Preparation:
-    """Intent and sources help an answer; without them it is poorer, never missing. Memory is needed."""
+    """Intent and sources help an answer; without them it is poorer, never missing. Memory is needed.
+
+    `system_prompt` is read once per turn, so that an exchanged prompt counts from the next one on.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Preparation:
         retriever: Retriever,
         clock: Clock,
         *,
-        system_prompt: str,
+        system_prompt: Callable[[], str],
         limits: TurnLimits,
     ) -> None:
         self._memory = memory
@@ -76,7 +79,7 @@ class Preparation:
             recall.turns, max_turns=plan.history_turns, max_tokens=plan.history_tokens
         )
         prompt = build_prompt(
-            system=self._system_prompt,
+            system=self._system_prompt(),
             history=history,
             passages=passages,
             question=question,

@@ -164,7 +164,7 @@ class SweepWorld(TurnWorld):
                 dispatcher=self.dispatcher,
                 dead_letters=self.dead_letters,
             ),
-            system_prompt="You are a bookseller.",
+            system_prompt=lambda: self.prompt,
             plan=lambda: AnswerPlan(model="claude-test"),
             worker=name,
             clock=self.clock,

@@ -62,6 +62,7 @@ class TurnWorld:
         self.dispatcher = FakeDispatcher()
         self.dead_letters = FakeDeadLetterQueue()
         self.metrics = io.StringIO()
+        self.prompt = "You are a bookseller."
         self.limits = TurnLimits(**limits)
         self.engine = self.make_engine("worker-1", seed=1)
         self._accepted = 0
@@ -80,7 +81,7 @@ class TurnWorld:
                 dispatcher=self.dispatcher,
                 dead_letters=self.dead_letters,
             ),
-            system_prompt="You are a bookseller.",
+            system_prompt=lambda: self.prompt,
             plan=lambda: AnswerPlan(model="claude-test"),
             worker=worker,
             clock=self.clock,

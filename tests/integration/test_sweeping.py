@@ -84,7 +84,7 @@ class Fleet:
                 dispatcher=self.dispatcher,
                 dead_letters=self.dead_letters,
             ),
-            system_prompt="You are a bookseller.",
+            system_prompt=lambda: "You are a bookseller.",
             plan=lambda: AnswerPlan(model="claude-test"),
             worker=name,
             clock=self.clock,

@@ -80,7 +80,7 @@ class Worker:
                 dispatcher=FakeDispatcher(),
                 dead_letters=self.dead_letters,
             ),
-            system_prompt="You are a bookseller.",
+            system_prompt=lambda: "You are a bookseller.",
             plan=lambda: AnswerPlan(model="claude-offline"),
             worker="w1",
             clock=self.clock,

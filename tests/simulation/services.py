@@ -58,7 +58,7 @@ def make_engine(
             dispatcher=dispatcher,
             dead_letters=ports.queue.dead_letters,
         ),
-        system_prompt="You are simulated.",
+        system_prompt=lambda: "You are simulated.",
         plan=lambda: AnswerPlan(model="sim"),
         worker=process.name,
         clock=process.clock,
