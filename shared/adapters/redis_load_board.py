@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -12,11 +13,13 @@ from shared.adapters.redis_keys import BURST_WAITING, BURST_WAITING_KEPT_MS
 from shared.adapters.redis_scripts import Call
 from shared.clock import Clock
 from shared.contracts.load import FleetLoad, LoadSample
+from shared.telemetry import Log
 
 SAMPLES: Final = "bc:load"
 """Hash: worker → its latest sample as JSON; the whole hash lives for SAMPLES_KEPT_MS after the last publication."""
 SAMPLES_KEPT_MS: Final = 60_000
 
+_log = Log("load_board")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(LoadSample).decode
 
@@ -29,6 +32,7 @@ class RedisLoadBoard:
         self._client = client
         self._clock = clock
         self._sample_ttl_ms = sample_ttl_ms
+        self._unreadable = 0  # at the last reading: told once, not every second
 
     async def publish(self, sample: LoadSample) -> None:
         """See LoadBoard."""
@@ -40,7 +44,7 @@ class RedisLoadBoard:
             answered(reply)
 
     async def read(self) -> FleetLoad:
-        """See LoadBoard. Removes the samples of workers that have been silent for long."""
+        """See LoadBoard. Removes the samples of workers that have been silent for long, passes over unreadable ones."""
         now_ms = self._clock.now_ms()
         since_ms = now_ms - BURST_WAITING_KEPT_MS
         calls: list[Call] = [
@@ -50,7 +54,7 @@ class RedisLoadBoard:
         ]
         replies = await self._client.run(calls, repeatable=True)
         values, waiting, oldest = (answered(reply) for reply in replies)
-        samples = [_decode(value) for value in values]
+        samples = self._samples(values)
         await self._forget(
             [sample for sample in samples if now_ms - sample.at_ms > SAMPLES_KEPT_MS]
         )
@@ -60,6 +64,18 @@ class RedisLoadBoard:
             burst_waiting=waiting,
             burst_oldest_ms=_age_ms(oldest, now_ms),
         )
+
+    def _samples(self, values: Sequence[bytes]) -> list[LoadSample]:
+        """What can be read. A sample that cannot, as another version's, is nobody's reason to stop."""
+        samples = []
+        for value in values:
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                samples.append(_decode(value))
+        unreadable = len(values) - len(samples)
+        if unreadable > self._unreadable:
+            _log.warning("load.unreadable_samples", samples=unreadable)
+        self._unreadable = unreadable
+        return samples
 
     async def _forget(self, silent: Sequence[LoadSample]) -> None:
         if silent:

@@ -109,6 +109,29 @@ async def test_a_board_that_cannot_be_asked_says_so(rig):
         await rig.board.publish(sample("a", 0))
 
 
+@pytest.mark.parametrize(
+    "odd", [b"", b"no json", b"[]", b'{"worker":"x"}', b"\xff", b'{"worker":1,"at_ms":"soon"}']
+)
+async def test_redis_board_passes_over_a_sample_that_this_version_cannot_read(
+    valkey_url, odd, caplog
+):
+    """As a newer task would write it: nobody may stop for it."""
+    rig = RedisRig(valkey_url)
+    await rig.board.publish(sample("a", rig.clock.now_ms()))
+    await rig.client.run_one(("HSET", SAMPLES, "odd", odd))
+
+    for _ in range(3):
+        assert [found.worker for found in (await rig.board.read()).samples] == ["a"]
+
+    assert caplog.messages == ["load.unreadable_samples"]
+    await rig.client.run_one(("HDEL", SAMPLES, "odd"))
+    await rig.board.read()
+    await rig.client.run_one(("HSET", SAMPLES, "odd", odd))
+    await rig.board.read()
+    assert len(caplog.messages) == 2
+    await rig.close()
+
+
 async def test_redis_board_leaves_nothing_of_dead_workers_behind(valkey_url):
     rig = RedisRig(valkey_url)
     await rig.board.publish(sample("dead", rig.clock.now_ms()))
