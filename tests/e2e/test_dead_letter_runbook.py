@@ -130,7 +130,9 @@ def test_every_command_of_the_page_works_on_a_planted_fault(stack: Stack) -> Non
         "burstchat-GrowingFingerprint",
     }
     assert reader.done == [line for section in PAGE.sections for line in PAGE.commands(section)]
+    answered_by = (stack.state_dir / "logs/queue_runner-0.log").read_text()
     for end in ends[:3]:
+        assert end["turn_id"] in answered_by
         (stored,) = stack.stored_turns(end["turn_id"])
         assert (stored["status"], stored["attempt"]) == ("completed", 2)
     turn = ends[0]["turn_id"]

@@ -64,6 +64,7 @@ class TestSend:
         ("burst", "high", "burst"),
         ("queue", "normal", "deferred"),
         ("queue", "low", "background"),
+        ("queue", "high", "burst"),
     ],
 )
 async def test_the_path_and_behind_it_the_priority_choose_the_queue(
