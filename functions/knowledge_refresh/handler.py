@@ -9,7 +9,7 @@ import msgspec
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
-from functions.knowledge_refresh.bootstrap import KnowledgeRefresh, build_knowledge_refresh
+from functions.knowledge_refresh.composition import KnowledgeRefresh, build_knowledge_refresh
 from functions.knowledge_refresh.refresh import RefreshReport
 from shared.settings import load_settings
 

@@ -1,7 +1,7 @@
 """`python -m services.orchestrator`."""
 
 from services.lifecycle import run_process
-from services.orchestrator.app import main
+from services.orchestrator.composition import main
 
 if __name__ == "__main__":
     run_process(main)

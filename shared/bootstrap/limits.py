@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from shared.policy.admission import BurstLimits
 from shared.policy.limits import AnswerPlan, TurnLimits
 from shared.policy.load_level import answer_plan
 from shared.policy.sweeping import SweepLimits
 from shared.settings import Role, Settings
 from shared.turn.load_watch import LoadWatch
+
+
+def burst_limits(settings: Settings) -> BurstLimits:
+    """What the burst queue may take: the door of every gateway and every orchestrator must agree on it."""
+    return BurstLimits(
+        capacity_turns=settings.orchestrator.burst_capacity_turns,
+        waiting_turns=settings.orchestrator.waiting_burst_limit,
+        wait_ms=settings.turn.stale_after_ms,
+    )
 
 
 def sweep_limits(settings: Settings) -> SweepLimits:

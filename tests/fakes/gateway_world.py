@@ -15,7 +15,7 @@ import msgspec
 import websockets
 from websockets.asyncio.client import ClientConnection
 
-from services.gateway.app import Gateway, build_gateway
+from services.gateway.composition import Gateway, build_gateway
 from services.http_server import listen
 from services.lifecycle import StopSignals
 from shared.adapters.http_session import HttpSession

@@ -91,7 +91,7 @@ def given(function: str) -> set[str]:
     [
         ("BurstWorker", "functions/burst_worker/composition.py"),
         ("DlqTriage", "functions/dlq_triage/composition.py"),
-        ("KnowledgeRefresh", "functions/knowledge_refresh/bootstrap.py"),
+        ("KnowledgeRefresh", "functions/knowledge_refresh/composition.py"),
     ],
 )
 def test_every_setting_that_a_function_reads_reaches_it_or_has_a_reason(function, module):

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from services.gateway.app import build_gateway
+from services.gateway.composition import build_gateway
 from services.http_server import listen
 from services.lifecycle import StopSignals
-from services.orchestrator.app import run_orchestrator
+from services.orchestrator.composition import run_orchestrator
 from shared.bootstrap.gateway import open_gateway_ports
 from shared.clock import SystemClock, SystemRandomness
 from shared.settings import load_settings

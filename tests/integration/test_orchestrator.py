@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from services.lifecycle import StopSignals
-from services.orchestrator.app import run_orchestrator
+from services.orchestrator.composition import run_orchestrator
 from shared.adapters.http_session import HttpSession
 from shared.adapters.http_turn_intake import HttpTurnIntake
 from shared.bootstrap.adapters import push_credential

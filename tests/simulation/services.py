@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import msgspec
 
-from services.gateway.app import build_gateway
+from services.gateway.composition import build_gateway
 from services.orchestrator.cpu_usage import CpuMeter
 from services.orchestrator.dispatch import HeadDispatcher
 from services.orchestrator.inline_runner import InlineRunner
@@ -91,7 +91,7 @@ class Gateway:
         parts = dict.fromkeys(("HttpServer", "ManagementApi", "GatewayStats", "WebPage"), _NoServer)
         with (
             patch.multiple(
-                "services.gateway.app",
+                "services.gateway.composition",
                 build_rest=lambda *args, **options: None,
                 PublicApi=lambda sockets, *args, **options: found.append(sockets),
                 _own_endpoint=lambda listener: self.endpoint,

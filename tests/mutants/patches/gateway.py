@@ -212,7 +212,7 @@ MUTANTS = (
     Mutant(
         "B-32",
         "frames of any size are read",
-        "services/gateway/app.py",
+        "services/gateway/composition.py",
         '"ws_max_size": gateway.inbound_frame_bytes,',
         '"ws_max_size": 16_777_216,',
         f"{_SOCKETS}::test_an_oversized_frame_closes_1009_and_the_turn_can_be_resumed",
@@ -220,7 +220,7 @@ MUTANTS = (
     Mutant(
         "B-39",
         "sockets are compressed",
-        "services/gateway/app.py",
+        "services/gateway/composition.py",
         '"ws_per_message_deflate": False,',
         '"ws_per_message_deflate": True,',
         f"{_LIVENESS}::test_compression_is_not_agreed_on_although_the_client_offers_it",
@@ -228,17 +228,17 @@ MUTANTS = (
     Mutant(
         "B-24 B-25",
         "we send no pings",
-        "services/gateway/app.py",
+        "services/gateway/composition.py",
         '"ws_ping_interval": gateway.heartbeat_ms / 1_000,',
         '"ws_ping_interval": None,',
         f"{_LIVENESS}::test_our_pings_keep_an_idle_socket_open_behind_an_impatient_balancer",
     ),
     Mutant(
         "B-05",
-        "a vanished client is waited for",
-        "services/gateway/socket_protocol.py",
-        "        super().keepalive_timeout()\n        self.transport.abort()\n",
-        "        super().keepalive_timeout()\n",
+        "a client that answers no ping is kept",
+        "services/gateway/composition.py",
+        '"ws_ping_timeout": PONG_TIMEOUT_S,',
+        '"ws_ping_timeout": None,',
         f"{_LIVENESS}::test_a_client_that_vanished_without_a_packet_is_found_and_unfollowed",
     ),
     Mutant(

@@ -21,7 +21,7 @@ def tree(tmp_path):
         "shared/adapters/other.py": "",
         "shared/adapters/lua/claim.lua": "return 1",
         "shared/unused.py": "",
-        "services/gateway/app.py": "",
+        "services/gateway/composition.py": "",
     }
     for name, text in files.items():
         path = tmp_path / name

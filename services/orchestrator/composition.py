@@ -14,15 +14,16 @@ from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.placement import Placement
 from services.orchestrator.tenant_shares import TenantShares
 from services.orchestrator.worker_background import WorkerBackground
+from services.start import start_process
 from shared.bootstrap.adapters import push_credential
-from shared.bootstrap.limits import sweep_limits
+from shared.bootstrap.limits import burst_limits, sweep_limits
 from shared.bootstrap.worker import Worker, open_worker
-from shared.clock import Clock, Randomness, SystemClock, SystemRandomness
+from shared.clock import Clock, Randomness
 from shared.contracts.turns import IntakeDecision, TurnRequest
-from shared.policy.admission import BurstLimits, StrainLimits
+from shared.policy.admission import StrainLimits
 from shared.ports import SessionQueue, TurnDispatcher, TurnQueue
-from shared.settings import Settings, load_settings, unknown_variables
-from shared.telemetry import Log, Metrics, bind, configure_logging
+from shared.settings import Settings
+from shared.telemetry import Log, Metrics, bind
 from shared.turn.backstop import SweepPorts, make_sweeper
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
@@ -32,14 +33,8 @@ _log = Log("orchestrator")
 
 async def main() -> None:
     """Run one orchestrator until a signal ends it. Raises ConfigurationError before anything was taken."""
-    clock, randomness = SystemClock(), SystemRandomness()
-    settings = load_settings("orchestrator")
-    configure_logging("orchestrator", settings.telemetry.log_level, clock)
-    for setting, nearest in unknown_variables().items():
-        _log.warning("setting.unknown", name=setting, nearest=nearest)
-    signals = StopSignals()
-    signals.install()
-    await run_orchestrator(settings, clock, randomness, signals)
+    start = start_process("orchestrator")
+    await run_orchestrator(start.settings, start.clock, start.randomness, start.signals)
 
 
 async def run_orchestrator(
@@ -163,11 +158,7 @@ def _build(settings: Settings, worker: Worker, name: str, clock: Clock, metrics:
         shares=shares,
         queue=worker.turn_queue,
         sessions=worker.sessions,
-        limits=BurstLimits(
-            capacity_turns=limits.burst_capacity_turns,
-            waiting_turns=limits.waiting_burst_limit,
-            wait_ms=settings.turn.stale_after_ms,
-        ),
+        limits=burst_limits(settings),
         send_timeout_ms=limits.intake_send_timeout_ms,
         clock=clock,
         metrics=metrics,

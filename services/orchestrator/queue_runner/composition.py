@@ -11,12 +11,13 @@ from services.orchestrator.queue_runner.consumer import Consumer
 from services.orchestrator.queue_runner.delivery import Delivery
 from services.orchestrator.queue_runner.slots import QueueSlots
 from services.orchestrator.worker_background import WorkerBackground
+from services.start import start_process
 from shared.bootstrap.worker import Worker, open_worker
-from shared.clock import Clock, Randomness, SystemClock, SystemRandomness
+from shared.clock import Clock, Randomness
 from shared.contracts.turns import TurnRequest
 from shared.policy.receiving import ReceiveLimits, ReceivePlan, served_queues
-from shared.settings import QueueRunnerSettings, Settings, load_settings, unknown_variables
-from shared.telemetry import Log, Metrics, bind, configure_logging
+from shared.settings import QueueRunnerSettings, Settings
+from shared.telemetry import Log, Metrics, bind
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
 
@@ -27,14 +28,8 @@ _log = Log("queue_runner")
 
 async def main() -> None:
     """Run one queue_runner until a signal ends it. Raises ConfigurationError before anything was received."""
-    clock, randomness = SystemClock(), SystemRandomness()
-    settings = load_settings("queue_runner")
-    configure_logging("queue_runner", settings.telemetry.log_level, clock)
-    for setting, nearest in unknown_variables().items():
-        _log.warning("setting.unknown", name=setting, nearest=nearest)
-    signals = StopSignals()
-    signals.install()
-    await run_queue_runner(settings, clock, randomness, signals)
+    start = start_process("queue_runner")
+    await run_queue_runner(start.settings, start.clock, start.randomness, start.signals)
 
 
 async def run_queue_runner(

@@ -1,4 +1,4 @@
-"""The gateway's composition root: from settings and ports to the parts that run."""
+"""The gateway process: from settings and ports to the parts that run, and the order in which they start."""
 
 from __future__ import annotations
 
@@ -33,22 +33,24 @@ from services.gateway.stats import GatewayStats
 from services.gateway.turn_lookup import TurnLookup
 from services.gateway.web_page import PAGE_FOLDER, WebPage
 from services.gateway.websocket import SocketLimits, WebSocketEndpoint
-from services.http_server import HttpServer
+from services.http_server import HttpServer, listen
 from services.lifecycle import Part, StopSignals, run_parts
+from services.start import start_process
 from shared.bootstrap.adapters import push_credential
-from shared.bootstrap.gateway import GatewayPorts
-from shared.bootstrap.limits import sweep_limits
+from shared.bootstrap.gateway import GatewayPorts, open_gateway_ports
+from shared.bootstrap.limits import burst_limits, sweep_limits
 from shared.clock import Clock, Randomness
 from shared.contracts.identifiers import OwnerId
-from shared.policy.admission import BurstLimits
 from shared.settings import GatewaySettings, Settings
-from shared.telemetry import Metrics
+from shared.telemetry import Log, Metrics
 from shared.turn.backstop import SweepPorts, make_sweeper
 from shared.turn.load_watch import LoadWatch
 from shared.turn.queue_dispatcher import QueueDispatcher
 
 PONG_TIMEOUT_S = 10.0
 """A peer that does not answer a ping for this long has vanished."""
+
+_log = Log("gateway")
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,27 @@ class Gateway:
         )
 
 
+async def main() -> None:
+    """Run one gateway until a signal ends it. Raises ConfigurationError before anybody was served."""
+    start = start_process("gateway")
+    settings, clock = start.settings, start.clock
+    host = settings.gateway.bind_host
+    public = listen(host, settings.gateway.public_port, "BURSTCHAT_PUBLIC_PORT")
+    private = listen(host, settings.gateway.private_port, "BURSTCHAT_PRIVATE_PORT")
+    async with open_gateway_ports(settings, clock, start.randomness) as ports:
+        gateway = build_gateway(
+            settings,
+            ports,
+            public_listener=public,
+            private_listener=private,
+            clock=clock,
+            randomness=start.randomness,
+            metrics=Metrics(settings.telemetry.metrics_namespace, "gateway", clock),
+        )
+        _log.info("gateway.started", public=gateway.public.port, private=gateway.private.port)
+        await gateway.run(start.signals)
+
+
 def build_gateway(
     settings: Settings,
     ports: GatewayPorts,
@@ -85,7 +108,7 @@ def build_gateway(
     watch = LoadWatch(
         ports.load, clock, burst_capacity_turns=settings.orchestrator.burst_capacity_turns
     )
-    door = Door(watch, _burst_limits(settings), gateway.user_turns_per_min, clock)
+    door = Door(watch, burst_limits(settings), gateway.user_turns_per_min, clock)
     connections = Connections(clock, door.queued_wait_ms)
     lease = OwnerLease(
         ports.registry,
@@ -201,14 +224,6 @@ def build_gateway(
         connections=connections,
         public=public,
         private=private,
-    )
-
-
-def _burst_limits(settings: Settings) -> BurstLimits:
-    return BurstLimits(
-        capacity_turns=settings.orchestrator.burst_capacity_turns,
-        waiting_turns=settings.orchestrator.waiting_burst_limit,
-        wait_ms=settings.turn.stale_after_ms,
     )
 
 
