@@ -117,7 +117,6 @@ def build_gateway(
         lease_ms=gateway.owner_lease_ms,
         renew_ms=gateway.owner_renew_ms,
     )
-    readiness = Readiness({"redis": lambda: lease.fault})
     identities = Identities(
         mode=gateway.auth_mode,
         secret=gateway.jwt_secret,
@@ -133,6 +132,7 @@ def build_gateway(
         door=door,
         clock=clock,
     )
+    readiness = Readiness({"redis": lambda: lease.fault, "workers": lambda: placing.fault})
     follow_ups = FollowUps(connections, ports.claims, ports.push, placing, clock)
     replaying = Replaying(ports.followers, ports.store, clock)
     cancelling = Cancelling(

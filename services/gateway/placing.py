@@ -15,6 +15,8 @@ from shared.telemetry import Log
 _log = Log("placing")
 
 INTAKE_UNAVAILABLE = "intake_unavailable"
+FAULT_LASTS_S = 15.0
+"""A gateway without traffic learns nothing new: for longer a failure does not keep traffic away from it."""
 
 
 class Placing:
@@ -36,6 +38,15 @@ class Placing:
         self._queues = queues  # for turns that have a queue of their own
         self._door = door
         self._clock = clock
+        self._failed_at_s: float | None = None
+
+    @property
+    def fault(self) -> str | None:
+        """Why new turns find no worker, None when the last one did or has been long ago."""
+        failed_at_s = self._failed_at_s
+        if failed_at_s is None or self._clock.monotonic_s() - failed_at_s >= FAULT_LASTS_S:
+            return None
+        return "neither an orchestrator nor the burst queue took a turn"
 
     async def place(self, request: TurnRequest) -> Path | Refusal:
         """Hand over a head turn: where it went, or why nobody takes it (shed).
@@ -43,13 +54,12 @@ class Placing:
         Raises ChatError when neither the intake nor the queue took it, for a while or for good.
         """
         try:
-            decision = await self._intake.submit(request)
-        except ChatError as error:
-            _log.warning("intake.unavailable", error_type=type(error).__name__)
-            return await self._enqueue(request)
-        if decision.path is None:
-            return overloaded(decision.retry_after_ms, decision.reason)
-        return decision.path
+            placed = await self._place(request)
+        except ChatError:
+            self._failed_at_s = self._clock.monotonic_s()
+            raise
+        self._failed_at_s = None
+        return placed
 
     async def dispatch(self, request: TurnRequest) -> None:
         """As the finisher of the turn before; a failure is logged and left to the sweeper."""
@@ -65,6 +75,16 @@ class Placing:
                 return
             reason = placed.reason
         _log.warning("head.left_to_sweeper", turn_id=request.turn_id, reason=reason)
+
+    async def _place(self, request: TurnRequest) -> Path | Refusal:
+        try:
+            decision = await self._intake.submit(request)
+        except ChatError as error:
+            _log.warning("intake.unavailable", error_type=type(error).__name__)
+            return await self._enqueue(request)
+        if decision.path is None:
+            return overloaded(decision.retry_after_ms, decision.reason)
+        return decision.path
 
     async def _enqueue(self, request: TurnRequest) -> Path | Refusal:
         refusal = self._door.burst_refusal()

@@ -162,6 +162,14 @@ async def test_readiness_names_what_fails() -> None:
     }
 
 
+async def test_a_gateway_whose_turns_nobody_takes_is_not_ready(world: GatewayWorld) -> None:
+    world.intake.unavailable = world.turn_queue.unavailable = True
+    async with world.client() as client:
+        assert (await client.ask())["code"] == "unavailable"
+        status, _, body = await call(world, "GET", "/readyz")
+    assert (status, list(json.loads(body)["failing"])) == (503, ["workers"])
+
+
 # turns -------------------------------------------------------------------------------------------
 
 
