@@ -116,7 +116,8 @@ MUTANTS = (
         "clients/backoff.py",
         "return int(chance * ceiling_ms)",
         "return ceiling_ms",
-        "tests/unit/clients/test_backoff.py::test_delay_stays_between_nothing_and_the_longest",
+        "tests/unit/clients/test_backoff.py"
+        "::test_two_thousand_clients_do_not_come_back_on_one_beat",
     ),
     Mutant(
         "B-40",

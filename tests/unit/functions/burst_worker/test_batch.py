@@ -144,6 +144,7 @@ async def test_a_malformed_body_becomes_a_dead_letter_with_the_raw_body(outlet, 
     assert queue == "retry"
     assert (letter.klass, letter.turn, letter.raw) == ("malformed", None, '{"schema":1,"text":')
     assert letter.error.type == "MalformedMessage"
+    assert letter.raw not in letter.error.message
 
 
 async def test_a_turn_of_an_unknown_schema_becomes_a_dead_letter(outlet, event):
