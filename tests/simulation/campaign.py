@@ -173,10 +173,10 @@ def run_campaign(seeds: Sequence[int], workers: int = 2) -> Iterator[Report]:
 
 def first_caught(bug: str, seeds: Sequence[int]) -> Report | None:
     """The first run that shows a planted bug."""
-    for seed in seeds:
-        (report,) = run_seeds([seed], bug)
-        if report.violations:
-            return report
+    for start in range(0, len(seeds), CHUNK):
+        for report in run_seeds(seeds[start : start + CHUNK], bug):
+            if report.violations:
+                return report
     return None
 
 

@@ -189,16 +189,18 @@ def _is_said(world: World, text: str, truth: TurnTruth) -> bool:
 
 
 def _has_one_order(world: World, session: str) -> bool:
-    """False when gateways with different clocks, or two devices at once, may have numbered the turns.
+    """True when the session's turn ids sort as the ledger accepted them.
 
-    Turn ids sort by the clock of the gateway that made them; the ledger's order is the order of arrival, and a
-    detached turn takes its place when it is claimed.
+    Ids sort by the clock of the gateway that made them, those of one millisecond by chance; a detached turn takes
+    its place when it is claimed.
     """
-    devices = list(world.plan.clients.values()).count(session)
-    is_simple = all(action.what != "ask_later" for action in world.plan.actions)
-    return (
-        devices == 1 and is_simple and not any(fault.kind == "skew" for fault in world.plan.faults)
-    )
+    turns = [
+        truth
+        for truth in world.monitor.turns.values()
+        if truth.request.session.session_id == session
+    ]
+    ids = [truth.request.turn_id for truth in turns]
+    return ids == sorted(ids) and not any(truth.is_outside for truth in turns)
 
 
 def _truth_of_text(world: World, session: str, text: str) -> TurnTruth | None:
@@ -210,7 +212,9 @@ def _truth_of_text(world: World, session: str, text: str) -> TurnTruth | None:
 
 
 def _was_calm(world: World, call: Call, from_s: float, to_s: float) -> bool:
-    """True when neither the weather nor a standstill of the process excuses a late stop."""
-    if not world.weather.was_clear(from_s - 1, to_s + 1) or call.process.clock.skew_ms:
+    """True when neither the weather nor clocks nor a standstill of the process excuse a late stop."""
+    if not world.weather.was_clear(from_s - 1, to_s + 1):
         return False
+    if any(fault.kind == "skew" for fault in world.plan.faults):
+        return False  # the grace begins by one process's clock and ends by another's
     return not any(begin < to_s and from_s < end for begin, end in call.process.stood_still)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from functions.burst_worker.batch import TurnBatch
-from functions.burst_worker.batch_event import QueueMessage
-from shared.contracts.turns import TurnRequest
+from shared.contracts.turns import QueueName, TurnRequest
+from shared.ports import InboxMessage
+from shared.turn.interruption import Interruption
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
 from tests.simulation.loop import Process
@@ -17,6 +18,21 @@ from tests.simulation.services import make_engine
 from tests.simulation.surroundings import Ports, Surroundings
 
 PUSH_PATIENCE_S = 2.5
+
+
+class NoInbox:
+    """TurnInbox of a trigger that gives failed messages back at once: nothing is left to hide."""
+
+    async def receive(
+        self, queue: QueueName, *, limit: int, wait_s: int, hidden_s: int
+    ) -> Sequence[InboxMessage]:
+        return ()
+
+    async def hide(self, message: InboxMessage, *, hidden_s: int) -> bool:
+        return False
+
+    async def delete(self, message: InboxMessage) -> None:
+        return None
 
 
 class Environment:
@@ -32,6 +48,7 @@ class Environment:
         self._batch = TurnBatch(
             run=self._run,
             queue=ports.queue,
+            inbox=NoInbox(),
             dead_letters=ports.queue.dead_letters,
             clock=process.clock,
             metrics=ports.metrics,
@@ -50,7 +67,13 @@ class Environment:
         limit_s = self._world.sizes.function_timeout_s
         deadline = self._world.network.later(limit_s, self.process.kill)
         batch = [
-            QueueMessage(str(each.number), each.body.decode(), each.queue)  # type: ignore[arg-type]
+            InboxMessage(
+                queue=each.queue,  # type: ignore[arg-type]
+                message_id=str(each.number),
+                receipt=str(each.receipt),
+                body=each.body.decode(),
+                sent_at_ms=0,
+            )
             for each in messages
         ]
         returned = await self._batch.run(batch, round(limit_s * 1000))
@@ -62,8 +85,8 @@ class Environment:
         self.is_idle = True
         self._world.network.later(0.005, self._freeze_when_idle)
 
-    async def _run(self, request: TurnRequest) -> TurnResult:
-        return await self._engine.pipeline.run(request, "burst")
+    async def _run(self, request: TurnRequest, give_up: Interruption) -> TurnResult:
+        return await self._engine.pipeline.run(request, "burst", give_up=give_up)
 
     def _freeze_when_idle(self) -> None:
         if self.is_idle:

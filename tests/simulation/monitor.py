@@ -75,6 +75,8 @@ class Monitor:
         self._known_frames: set[bytes] = set()
         self.takeovers: list[tuple[float, float]] = []
         """When producers died, and when their turns were claimed again."""
+        self.on_claim: Callable[[TurnTruth], None] = lambda truth: None
+        self.on_store: Callable[[TurnRef], None] = lambda ref: None
         self.on_end: Callable[[TurnTruth], None] = lambda truth: None
 
     # the ledger ----------------------------------------------------------------------------------
@@ -122,6 +124,7 @@ class Monitor:
             self.takeovers.append((truth.lost_holder_at_s, self._now_s()))
             truth.lost_holder_at_s = None
         truth.holder, truth.holder_process = answer.ref, who
+        self.on_claim(truth)
         self._look_for_readers(truth)
 
     def _on_append_many(self, who: str, args: Any, kwargs: Any, answer: Any) -> None:
@@ -212,6 +215,7 @@ class Monitor:
 
     def _stored(self, who: str, turn: StoredTurn) -> None:
         self._history.note(who, f"store:{turn.status}", f"{_short(turn.ref)}/{turn.attempt}")
+        self.on_store(turn.ref)
         before = self.stored.get(turn.ref)
         self.stored[turn.ref] = turn
         if before is None or turn.nonce == before.nonce:

@@ -48,6 +48,8 @@ WEIGHTS: dict[FaultKind, int] = {
     "store": 4,
     "trigger_off": 4,
 }
+PRODUCERS = "producers"
+"""Whoever claims a turn next is hit in the middle of it, and its successor when it has stored the answer."""
 _AWAITED = ("freeze", "drain", "redis_failover")
 SERVICES = ("gateway-1", "gateway-2", "orchestrator-1", "orchestrator-2", "queue_runner")
 
@@ -164,6 +166,7 @@ def _draw_sizes(chance: random.Random) -> Sizes:
     outbox_bytes = chance.choice((262_144, 262_144, 2_048))
     return Sizes(
         slots=chance.choice((1, 2, 4)),
+        waiting_in_burst=chance.choice((50, 50, 50, 0)),
         batch=chance.choice((1, 5, 10)),
         function_timeout_s=chance.choice((75.0, 75.0, 16.0)),
         outbox_bytes=outbox_bytes,
@@ -224,7 +227,7 @@ def _draw_fault(plan: Plan, number: int, chance: random.Random) -> Fault:
 def _targets(plan: Plan, kind: str) -> Sequence[str]:
     match kind:
         case "process":
-            return (*SERVICES, "environment")
+            return (*SERVICES, "environment", PRODUCERS)
         case "service":
             return SERVICES
         case "client":

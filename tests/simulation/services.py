@@ -250,7 +250,7 @@ class Orchestrator:
 
     async def submit(self, request: TurnRequest) -> IntakeDecision:
         """`POST /turns`."""
-        if self._placement.closed:
+        if self._placement.is_closed:
             raise DependencyUnavailable("draining")
         return await self._placement.submit(request)
 

@@ -31,6 +31,7 @@ class Sizes:
     """What differs from run to run. Times in ms unless named otherwise."""
 
     slots: int = 4
+    waiting_in_burst: int = 50
     batch: int = 5
     function_timeout_s: float = 75.0
     outbox_bytes: int = 262_144
@@ -54,7 +55,7 @@ class Sizes:
                 OrchestratorSettings(),
                 inline_slots=self.slots,
                 burst_capacity_turns=20,
-                waiting_burst_limit=50,
+                waiting_burst_limit=self.waiting_in_burst,
                 orchestrator_drain_ms=DRAIN_MS,
             ),
             turn=replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import pytest
@@ -22,7 +23,7 @@ def test_every_promise_holds_whatever_goes_wrong(capsys: pytest.CaptureFixture[s
         coverage.add(report)
 
     with capsys.disabled():
-        print("", *coverage.table(), sep="\n")
+        sys.stdout.write("\n".join(("", *coverage.table(), "")))
     broken = {report.seed: report.violations[0] for report in coverage.failed}
     assert not broken
     assert not coverage.missing

@@ -26,12 +26,13 @@ from tests.simulation.checker import (
 )
 from tests.simulation.clients import Client
 from tests.simulation.history import History
+from tests.simulation.hunt import Hunt
 from tests.simulation.lambdas import Environment, Trigger
 from tests.simulation.loop import GATE, Process, SimClock, Stuck, VirtualLoop
 from tests.simulation.model import SimModel
 from tests.simulation.monitor import Monitor
 from tests.simulation.network import Network, Weather
-from tests.simulation.plan import SERVICES, Action, Fault, Plan
+from tests.simulation.plan import PRODUCERS, SERVICES, Action, Fault, Plan
 from tests.simulation.queues import SimQueues
 from tests.simulation.redis import SimRedis
 from tests.simulation.services import Gateway, Orchestrator, QueueRunner
@@ -256,19 +257,39 @@ class World:
         return self.services[fault.target].process
 
     def _begin_kill(self, fault: Fault) -> None:
+        if fault.target == PRODUCERS:
+            self._hunt(fault, Process.kill)
+            return
         victim = self._victim(fault)
         if victim is not None:
             victim.kill()
 
     def _end_kill(self, fault: Fault) -> None:
-        if fault.target != "environment" and not self.services[fault.target].process.is_alive:
-            self._start(fault.target)
+        for name, service in list(self.services.items()):
+            if fault.target in (name, PRODUCERS) and not service.process.is_alive:
+                self._start(name)
+
+    def _hunt(self, fault: Fault, strike: Callable[[Process], None]) -> None:
+        def hit(process: Process) -> None:
+            now_s = self.loop.time()
+            self.weather.storms.append((now_s - 0.01, now_s + fault.for_s))
+            self.history.note("FAULT", "hits", process.name)
+            strike(process)
+            self.network.later(fault.for_s, self._end_kill, fault)
+
+        Hunt(self.network, self.monitor, self.processes, hit)
 
     def _begin_freeze(self, fault: Fault) -> None:
-        victim = self._victim(fault)
-        if victim is not None and victim.is_running:
-            victim.freeze()
-            self.network.later(fault.for_s, victim.thaw)
+        def freeze(victim: Process) -> None:
+            if victim.is_running:
+                victim.freeze()
+                self.network.later(fault.for_s, victim.thaw)
+
+        victim = None if fault.target == PRODUCERS else self._victim(fault)
+        if fault.target == PRODUCERS:
+            self._hunt(fault, freeze)
+        elif victim is not None:
+            freeze(victim)
 
     def _begin_drain(self, fault: Fault) -> None:
         service = self.services[fault.target]
