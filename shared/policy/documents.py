@@ -159,7 +159,7 @@ def _filled(text: str, room: int) -> Iterator[str]:
     gathered = ""
     for sentence in _SENTENCE_END.split(" ".join(text.split())):
         rest = sentence
-        while gathered and len(gathered) + 1 + len(rest) > room:
+        if gathered and len(gathered) + 1 + len(rest) > room:
             yield gathered
             gathered = ""
         while len(rest) > room:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import assert_never
 
 from shared.contracts.dead_letters import DeadLetter, DeadLetterClass
 from shared.contracts.dead_turns import DeadTurnBrief, Reason, Verdict
@@ -142,3 +143,5 @@ def _verdict(letter: DeadLetter) -> tuple[Verdict, Reason]:
             if letter.error.type in _OUTAGES:
                 return "redrive", "outage"
             return "inspect", "bug"
+        case _:
+            assert_never(letter.klass)

@@ -79,6 +79,14 @@ def test_cut_passages_gives_every_passage_of_a_series_its_facts() -> None:
     assert passages[0].names == ("Sea Song", "umi no uta", "Mina Ito")
 
 
+def test_cut_passages_cuts_a_sentence_only_when_it_is_too_long_alone() -> None:
+    short, endless = "A whale sings.", "a" * (PASSAGE_LIMIT_CHARACTERS + 10)
+    first, *pieces = cut_passages(parse_document("p.md", f"{POLICY}{short} {endless}"))
+    assert first.text == short
+    assert "".join(piece.text for piece in pieces) == endless
+    assert all(len(piece.text) <= PASSAGE_LIMIT_CHARACTERS for piece in pieces)
+
+
 @given(st.text(min_size=1, max_size=4_000), st.text(max_size=1_500))
 def test_cut_passages_never_exceeds_the_limit(body: str, title: str) -> None:
     facts = {"author": ("A",), "aliases": (title,)}
