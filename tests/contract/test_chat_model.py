@@ -174,7 +174,7 @@ async def test_cancelling_the_reader_ends_the_call_at_the_provider(rig) -> None:
     async with rig("stall") as running:
         task = asyncio.create_task(read(running, seen))
         async with asyncio.timeout(5):
-            while not has_text(seen):  # noqa: ASYNC110
+            while not has_text(seen):
                 await asyncio.sleep(0.001)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

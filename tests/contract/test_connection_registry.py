@@ -69,7 +69,7 @@ async def test_lease_of_an_owner_lapses_by_itself_in_valkey(valkey_world: Valkey
     registry = RedisConnectionRegistry(valkey_world.client, owner_lease_ms=60)
     await registry.register(SESSION, ANN)
     async with asyncio.timeout(5):
-        while await registry.lookup(ANN.connection_id) is not None:  # noqa: ASYNC110
+        while await registry.lookup(ANN.connection_id) is not None:
             await asyncio.sleep(0.01)
 
 

@@ -249,5 +249,5 @@ async def test_connection_runs_two_messages_in_order(server: FakeChatServer) -> 
 async def settle(holds: Callable[[], bool]) -> None:
     """Wait for something that happens on the server's side."""
     async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 - the fake has no event for every fact
+        while not holds():
             await asyncio.sleep(0.005)

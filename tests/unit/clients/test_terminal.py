@@ -27,7 +27,7 @@ class Screen(io.StringIO):
     async def shows(self, holds: str | Callable[[str], bool]) -> str:
         test = holds if callable(holds) else lambda text: holds in text
         async with asyncio.timeout(10):
-            while not test(self.getvalue()):  # noqa: ASYNC110 - a StringIO has no event
+            while not test(self.getvalue()):
                 await asyncio.sleep(0.005)
         return self.getvalue()
 
