@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import websockets
 
-from services.gateway import app
+from services.gateway import composition
 from tests.fakes.gateway_world import Client, gateway_world
 
 IDLE_LIMIT_S = 0.4
@@ -75,7 +75,7 @@ async def test_our_pings_keep_an_idle_socket_open_behind_an_impatient_balancer()
 async def test_a_client_that_vanished_without_a_packet_is_found_and_unfollowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(app, "PONG_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(composition, "PONG_TIMEOUT_S", 0.2)
     async with gateway_world(heartbeat_ms=100) as world, world.client() as client:
         await client.ask()
         turn = await world.play()

@@ -86,8 +86,8 @@ MUTANTS = (
         "B-07",
         "a draining task gives out slots",
         "services/orchestrator/placement.py",
-        "        if self.closed:\n",
-        "        if False:\n",
+        "is_draining=self.is_closed,",
+        "is_draining=False,",
         "tests/unit/services/orchestrator/test_placement.py"
         "::test_a_draining_task_gives_out_no_slot",
     ),

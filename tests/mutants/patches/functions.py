@@ -81,10 +81,8 @@ MUTANTS = (
         "P9",
         "a hand-over that failed is acknowledged",
         _BATCH,
-        '            _log.warning("turn.hand_over_failed", reason=reason, '
-        "error_type=type(error).__name__)\n            return False",
-        '            _log.warning("turn.hand_over_failed", reason=reason, '
-        "error_type=type(error).__name__)\n            return True",
+        "            await self._return_after(message, delay_s)\n            return False",
+        "            await self._return_after(message, delay_s)\n            return True",
         f"{_BATCH_TEST}::test_a_hand_over_that_fails_returns_the_message",
     ),
     Mutant(
