@@ -9,7 +9,6 @@ from shared.clock import Clock
 from shared.turn.load_watch import LoadWatch
 
 BOARD_PATIENCE_S = 5.0
-DRAINING = "draining"
 
 
 class HealthApp:

@@ -22,11 +22,12 @@ from services.asgi import (
     readiness,
     respond_json,
 )
-from services.orchestrator.health import DRAINING, board_faults
+from services.orchestrator.health import board_faults
 from services.orchestrator.placement import Placement
 from shared.clock import Clock
 from shared.contracts.turns import MESSAGE_LIMIT_BYTES, decode_turn
 from shared.errors import ChatError, MalformedMessage, UnsupportedTurn
+from shared.policy.admission import DRAINING
 from shared.policy.sigv4 import Credential, verify
 from shared.telemetry import Log
 from shared.turn.load_watch import LoadWatch
@@ -87,7 +88,7 @@ class IntakeApp:
         if (fault := self._verify(scope, body)) is not None:
             _log.warning("intake.forbidden", fault=fault)
             return 403, {"message": fault}
-        if self._placement.closed:
+        if self._placement.is_closed:
             return 503, {"message": DRAINING}
         try:
             return 200, await self._placement.submit(decode_turn(body))
@@ -110,5 +111,5 @@ class IntakeApp:
         )
 
     def _failing(self) -> dict[str, str]:
-        draining = {"intake": DRAINING} if self._placement.closed else {}
+        draining = {"intake": DRAINING} if self._placement.is_closed else {}
         return draining | board_faults(self._watch, self._clock)

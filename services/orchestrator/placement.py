@@ -6,14 +6,13 @@ import asyncio
 
 import msgspec
 
-from services.orchestrator.health import DRAINING
 from services.orchestrator.inline_runner import InlineRunner
 from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.tenant_shares import TenantShares
 from shared.clock import Clock
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.errors import ChatError, DependencyUnavailable
-from shared.policy.admission import RETRY_AFTER_MIN_MS, BurstLimits, place
+from shared.policy.admission import BurstLimits, place
 from shared.ports import SessionQueue, TurnQueue
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.load_watch import LoadWatch
@@ -52,12 +51,12 @@ class Placement:
         self._clock = clock
         self._metrics = metrics
         self._marks: set[asyncio.Task[None]] = set()
-        self.closed = False
+        self.is_closed = False
         """True while the task drains."""
 
     def close(self) -> None:
         """Give out no more slots."""
-        self.closed = True
+        self.is_closed = True
 
     async def submit(self, request: TurnRequest) -> IntakeDecision:
         """Start the turn or send it to burst; the answer says which, or that it was shed.
@@ -80,18 +79,14 @@ class Placement:
             await asyncio.wait(self._marks)
 
     def _decide(self, request: TurnRequest) -> IntakeDecision:
-        is_takeover, is_queued = request.attempt_hint > 0, request.enqueued_at_ms > 0
-        if self.closed:
-            if is_takeover or is_queued:
-                return IntakeDecision(path=None, reason=DRAINING, retry_after_ms=RETRY_AFTER_MIN_MS)
-            return IntakeDecision(path="burst", reason=DRAINING)
         now_ms = self._clock.now_ms()
         decision = place(
             count=self._runner.count,
             strain=self._monitor.strain,
-            is_takeover=is_takeover,
+            is_draining=self.is_closed,
+            is_takeover=request.attempt_hint > 0,
             is_over_share=self._shares.is_over(request.tenant, now_ms),
-            is_queued=is_queued,
+            is_queued=request.enqueued_at_ms > 0,
             load=self._watch.fleet,
             limits=self._limits,
         )

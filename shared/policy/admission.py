@@ -16,6 +16,7 @@ from shared.contracts.load import FleetLoad, LoadSample
 from shared.contracts.turns import IntakeDecision
 from shared.policy.wait_estimate import estimate_wait_ms
 
+DRAINING = "draining"
 RETRY_AFTER_MIN_MS = 1_000
 RETRY_AFTER_MAX_MS = 30_000
 
@@ -67,6 +68,7 @@ def place(
     *,
     count: SlotCount,
     strain: Strain,
+    is_draining: bool,
     is_takeover: bool,
     is_over_share: bool,
     is_queued: bool,
@@ -75,11 +77,14 @@ def place(
 ) -> IntakeDecision:
     """Inline, burst, or shed (`path` None), with the reason.
 
-    `is_over_share`: the tenant holds its share of the slots while others wait. `is_queued`: a queue message of this
-    turn is under way already. Takeovers and queued turns never overflow: the retry queue, or that message, is their
-    other chance, and a second message would only be a second claim to refuse.
+    `is_draining`: the task leaves and gives out no slot any more. `is_over_share`: the tenant holds its share of the
+    slots while others wait. `is_queued`: a queue message of this turn is under way already. Takeovers and queued turns
+    never overflow: the retry queue, or that message, is their other chance, and a second message would only be a second
+    claim to refuse.
     """
-    obstacle = _inline_obstacle(count, strain, is_takeover, is_over_share)
+    obstacle = (
+        DRAINING if is_draining else _inline_obstacle(count, strain, is_takeover, is_over_share)
+    )
     if obstacle is None:
         return IntakeDecision(path="inline", reason="free_slot")
     if is_takeover or is_queued:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from services.http_server import HttpServer, listen
 from services.lifecycle import Part, StopSignals, run_parts
-from services.orchestrator.health import DRAINING, HealthApp, board_faults
+from services.orchestrator.health import HealthApp, board_faults
 from services.orchestrator.queue_runner.consumer import Consumer
 from services.orchestrator.queue_runner.delivery import Delivery
 from services.orchestrator.queue_runner.slots import QueueSlots
@@ -15,6 +15,7 @@ from services.start import start_process
 from shared.bootstrap.worker import Worker, open_worker
 from shared.clock import Clock, Randomness
 from shared.contracts.turns import TurnRequest
+from shared.policy.admission import DRAINING
 from shared.policy.receiving import ReceiveLimits, ReceivePlan, served_queues
 from shared.settings import QueueRunnerSettings, Settings
 from shared.telemetry import Log, Metrics, bind
@@ -65,7 +66,7 @@ async def run_queue_runner(
         ]
 
         def failing() -> dict[str, str]:
-            draining = {"queues": DRAINING} if slots.closed else {}
+            draining = {"queues": DRAINING} if slots.is_closed else {}
             return draining | board_faults(worker.watch, clock) | _sqs_faults(consumers, clock)
 
         listener = listen(

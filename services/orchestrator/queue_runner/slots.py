@@ -43,7 +43,7 @@ class QueueSlots:
         self._changed = asyncio.Event()
         self._receiving = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self.closed = False
+        self.is_closed = False
         """True while the process drains."""
 
     async def run(self) -> None:
@@ -54,7 +54,7 @@ class QueueSlots:
 
     async def next_receive(self) -> Receive | None:
         """Wait until something may be received; None once closed. Each is followed by `take` or `withdraw`."""
-        while not self.closed:
+        while not self.is_closed:
             receive = self._grant()
             if receive is not None:
                 self._receiving += 1
@@ -67,7 +67,7 @@ class QueueSlots:
         now_ms = self._clock.now_ms()
         self._plan.answered(receive, [max(0, now_ms - each.sent_at_ms) for each in messages])
         for message in messages:
-            work = self._give_back(message) if self.closed else self._deliver(message)
+            work = self._give_back(message) if self.is_closed else self._deliver(message)
             task = asyncio.ensure_future(work)
             self._tasks.add(task)
             task.add_done_callback(self._ended)
@@ -80,7 +80,7 @@ class QueueSlots:
 
     def close(self) -> None:
         """Receive no more."""
-        self.closed = True
+        self.is_closed = True
         self._wake()
 
     async def drain(self) -> None:

@@ -35,6 +35,7 @@ def decide(
     *,
     slots: int = 100,
     strain: Strain = "none",
+    draining: bool = False,
     takeover: bool = False,
     over_share: bool = False,
     queued: bool = False,
@@ -43,6 +44,7 @@ def decide(
     return place(
         count=SlotCount(slots, running),
         strain=strain,
+        is_draining=draining,
         is_takeover=takeover,
         is_over_share=over_share,
         is_queued=queued,
@@ -54,6 +56,16 @@ def decide(
 def test_a_free_slot_takes_the_turn_at_once():
     assert decide(0) == decide(94)
     assert (decide(0).path, decide(0).reason) == ("inline", "free_slot")
+
+
+@pytest.mark.case("B-07")
+def test_a_draining_task_gives_out_no_slot_and_its_turns_overflow_like_all_others():
+    assert (decide(0, draining=True).path, decide(0, draining=True).reason) == ("burst", "draining")
+    full = decide(0, draining=True, waiting=BURST.waiting_turns)
+    assert (full.path, full.reason) == (None, "burst_full")
+    for kind in ({"takeover": True}, {"queued": True}):
+        left = decide(0, draining=True, **kind)
+        assert (left.path, left.reason) == (None, "draining")
 
 
 def test_the_slot_that_comes_free_is_used_without_hysteresis():
