@@ -150,7 +150,7 @@ def _check_evidence(world: World, truth: TurnTruth) -> None:
 
 def _check_shown(world: World, client: Client, turn: Turn) -> None:
     name = f"{client.name}: {turn.message_id}"
-    if not turn.has_ended:
+    if not turn.is_ended:
         if turn in world.open_turns(client):
             world.history.violate("P1", f"{name} never ended at its reader ({turn.status})")
         return

@@ -160,7 +160,7 @@ class Client:
     @property
     def open_turns(self) -> list[Turn]:
         """Turns that have not ended as far as this client knows."""
-        return [turn for turn in self.state.turns if not turn.has_ended]
+        return [turn for turn in self.state.turns if not turn.is_ended]
 
     # parts ---------------------------------------------------------------------------------------
 

@@ -107,7 +107,7 @@ class Trigger:
         self._limit = limit
         self._start = start
         self.environments: list[Environment] = []
-        world.queues.on_message = self.poll
+        world.queues.trigger = self.poll
 
     def poll(self, queue: Any) -> None:
         """Something became visible, or an environment is free."""
@@ -119,29 +119,17 @@ class Trigger:
             messages = self._world.queues.receive(queue, limit)
             if not messages:
                 return
-            receipts = {each.number: each.receipt for each in messages}
-
-            def answer(
-                taken: list[Message],
-                failed: list[Message],
-                receipts: dict[int, int] = receipts,
-            ) -> None:
-                self._settle(taken, failed, receipts)
-
-            environment.invoke(messages, answer)
+            environment.invoke(messages, self._settle)
 
     def poll_all(self) -> None:
         for queue in ("retry", "burst"):
             self.poll(queue)
 
-    def _settle(
-        self, taken: list[Message], failed: list[Message], receipts: dict[int, int]
-    ) -> None:
+    def _settle(self, taken: list[Message], failed: list[Message]) -> None:
         for message in taken:
-            if message in failed:
-                self._world.queues.release(message)
-            else:
-                self._world.queues.delete(message, receipts[message.number])
+            # What comes back does so when the consumer wished, or when its visibility has passed.
+            if message not in failed:
+                self._world.queues.delete(message)
         self.poll_all()
 
     def _free(self) -> Environment | None:

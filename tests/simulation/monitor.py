@@ -223,8 +223,8 @@ class Monitor:
         if turn.attempt < before.attempt:
             self._history.violate("P4", f"{_short(turn.ref)}: an older attempt stored its answer")
         truth = self.turns.get(turn.ref.turn_id)
-        has_ended = truth is not None and truth.end is not None and not truth.is_wounded
-        if has_ended and turn.assistant_text != before.assistant_text:
+        is_ended = truth is not None and truth.end is not None and not truth.is_wounded
+        if is_ended and turn.assistant_text != before.assistant_text:
             self._history.violate(
                 "P3", f"{_short(turn.ref)}: another answer was stored after its end"
             )

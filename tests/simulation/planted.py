@@ -50,7 +50,7 @@ def _no_seq_check() -> Patches:
     """The client applies every frame of the current attempt, in the order of arrival."""
 
     def fold(turn: Any, frame: Any, now_ms: int) -> Folded:
-        if turn.has_ended or (0 < frame.attempt < turn.attempt):
+        if turn.is_ended or (0 < frame.attempt < turn.attempt):
             return Folded(turn)
         if frame.attempt > turn.attempt:
             turn = clients.reducer._restart(turn, frame.attempt)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from shared.contracts.dead_letters import DeadLetter
 from shared.contracts.turns import QueueName, TurnRequest, encode_turn
+from shared.ports import InboxMessage
+from tests.simulation.loop import START_MS
 from tests.simulation.network import Network
 
-OWN_VISIBILITY_S = 60.0
-"""Of deferred and background; not extended here, so that a long turn is delivered twice."""
+OWN_VISIBILITY_S = 120.0
+"""Of deferred and background, extended by their consumer."""
 
 
 @dataclass
@@ -40,7 +44,8 @@ class SimQueues:
     letters: list[DeadLetter] = field(default_factory=list)
     moved: list[Message] = field(default_factory=list)
     """Plain messages that were received too often."""
-    on_message: Callable[[QueueName], None] = lambda queue: None
+    trigger: Callable[[QueueName], None] = lambda queue: None
+    waiting: dict[QueueName, list[asyncio.Future[None]]] = field(default_factory=dict)
     sent: int = 0
 
     # senders -------------------------------------------------------------------------------------
@@ -53,11 +58,18 @@ class SimQueues:
             visible_at_s = self.network.loop.time() + delay_s + wander_s
             message = Message(self.sent, queue, encode_turn(request), request.turn_id, visible_at_s)
             self.messages.setdefault(queue, []).append(message)
-            self.network.later(visible_at_s - self.network.loop.time(), self.on_message, queue)
+            self.network.later(visible_at_s - self.network.loop.time(), self.announce, queue)
 
     async def keep(self, queue: QueueName, letter: DeadLetter) -> None:
         """Runs at SQS: a dead letter arrives."""
         self.letters.append(letter)
+
+    def announce(self, queue: QueueName) -> None:
+        """Something may have become visible."""
+        for waiter in self.waiting.pop(queue, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+        self.trigger(queue)
 
     # consumers -----------------------------------------------------------------------------------
 
@@ -76,22 +88,29 @@ class SimQueues:
             message.receipt += 1
             visibility_s = self.visibility_s if queue in ("burst", "retry") else OWN_VISIBILITY_S
             message.visible_at_s = now_s + visibility_s
-            self.network.later(visibility_s, self.on_message, queue)
+            self.network.later(visibility_s, self.announce, queue)
             taken.append(message)
         return taken
 
-    def delete(self, message: Message, receipt: int) -> None:
+    def find(self, message: InboxMessage) -> Message | None:
+        """The message of a delivery, None once it is deleted."""
+        for each in self.messages.get(message.queue, ()):
+            if str(each.number) == message.message_id:
+                return each
+        return None
+
+    def delete(self, message: Message) -> None:
         """Acknowledge. An old receipt may or may not work; here it does, as SQS mostly allows."""
         message.is_deleted = True
         kept = self.messages.get(message.queue, [])
         if message in kept:
             kept.remove(message)
 
-    def release(self, message: Message) -> None:
-        """Give a message back before its visibility has passed (or: deliver it a second time)."""
+    def release(self, message: Message, after_s: float = 0.0) -> None:
+        """Make a message visible before its visibility has passed (or: deliver it a second time)."""
         if not message.is_deleted:
-            message.visible_at_s = self.network.loop.time()
-            self.network.later(0, self.on_message, message.queue)
+            message.visible_at_s = self.network.loop.time() + after_s
+            self.network.later(after_s, self.announce, message.queue)
 
     def redeliver(self) -> bool:
         """A message in flight becomes visible although its consumer lives: at least once."""
@@ -106,6 +125,63 @@ class SimQueues:
             return False
         self.release(self.chance.choice(flying))
         return True
+
+
+class Inbox:
+    """TurnInbox of one process."""
+
+    def __init__(self, queues: SimQueues, timeout_s: float = 2.0) -> None:
+        self._queues = queues
+        self._timeout_s = timeout_s
+
+    async def receive(
+        self, queue: QueueName, *, limit: int, wait_s: int, hidden_s: int
+    ) -> Sequence[InboxMessage]:
+        messages = await self._ask(self._take, queue, limit)
+        if not messages and wait_s:
+            network = self._queues.network
+            waiter = network.loop.create_future()
+            self._queues.waiting.setdefault(queue, []).append(waiter)
+            alarm = network.later(wait_s, lambda: waiter.done() or waiter.set_result(None))
+            await waiter
+            alarm.cancel()
+            messages = await self._ask(self._take, queue, limit)
+        return messages
+
+    async def hide(self, message: InboxMessage, *, hidden_s: int) -> bool:
+        return bool(await self._ask(self._hide, message, hidden_s))
+
+    async def delete(self, message: InboxMessage) -> None:
+        await self._ask(self._delete, message)
+
+    async def _ask(self, work: Callable[..., Any], *args: Any) -> Any:
+        return await self._queues.network.ask(lambda: work(*args), self._timeout_s)
+
+    async def _take(self, queue: QueueName, limit: int) -> list[InboxMessage]:
+        return [delivery_of(each) for each in self._queues.receive(queue, limit)]
+
+    async def _hide(self, message: InboxMessage, hidden_s: int) -> bool:
+        held = self._queues.find(message)
+        if held is None or str(held.receipt) != message.receipt:
+            return False
+        self._queues.release(held, hidden_s)
+        return True
+
+    async def _delete(self, message: InboxMessage) -> None:
+        held = self._queues.find(message)
+        if held is not None:
+            self._queues.delete(held)
+
+
+def delivery_of(message: Message) -> InboxMessage:
+    """The message as its present consumer sees it."""
+    return InboxMessage(
+        queue=message.queue,
+        message_id=str(message.number),
+        receipt=str(message.receipt),
+        body=message.body.decode(),
+        sent_at_ms=START_MS,
+    )
 
 
 class QueueClient:

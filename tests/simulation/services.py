@@ -15,16 +15,20 @@ from services.orchestrator.dispatch import HeadDispatcher
 from services.orchestrator.inline_runner import InlineRunner
 from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.placement import Placement
+from services.orchestrator.queue_runner.consumer import Consumer
+from services.orchestrator.queue_runner.delivery import Delivery
+from services.orchestrator.queue_runner.slots import QueueSlots
 from services.orchestrator.tenant_shares import TenantShares
 from shared.bootstrap.gateway import GatewayPorts
 from shared.bootstrap.limits import sweep_limits, turn_limits
 from shared.contracts.identifiers import SessionId, new_turn_id
 from shared.contracts.ledger import AcceptedDetached
 from shared.contracts.pushes import PushFrame, PushStatus
-from shared.contracts.turns import IntakeDecision, TurnRequest, decode_turn
+from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.errors import DependencyUnavailable
 from shared.policy.admission import BurstLimits, StrainLimits
 from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits
+from shared.policy.receiving import ReceiveLimits, ReceivePlan, served_queues
 from shared.ports import TurnDispatcher
 from shared.settings import Role
 from shared.turn.backstop import SweepPorts, make_sweeper
@@ -35,11 +39,9 @@ from shared.turn.result import TurnResult
 from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
 from tests.simulation.clients import Client
 from tests.simulation.loop import Process
-from tests.simulation.queues import Message
+from tests.simulation.queues import Inbox
 from tests.simulation.sockets import SimSocket
 from tests.simulation.surroundings import DRAIN_MS, Ports, Surroundings
-
-QUEUE_SLOTS = 2
 
 
 def make_engine(
@@ -274,43 +276,71 @@ class Orchestrator:
 
 
 class QueueRunner:
-    """Drains the deferred and background queues with a few slots of its own."""
+    """The queue_runner process: consumers of the deferred and background queues, and their slots."""
 
     def __init__(self, world: Surroundings, process: Process) -> None:
         self.process = process
         self.is_draining = False
-        self._world = world
         ports = Ports(world, process)
-        dispatcher = QueueDispatcher(ports.queue, ports.ledger, process.clock)
+        clock, limits = process.clock, world.settings.queue_runner
+        dispatcher = QueueDispatcher(ports.queue, ports.ledger, clock)
         self._engine = make_engine(world, process, ports, dispatcher, "queue_runner")
-        self._running: set[asyncio.Task[None]] = set()
+        orchestrators = world.settings.orchestrator
+        watch = LoadWatch(
+            ports.board, clock, burst_capacity_turns=orchestrators.burst_capacity_turns
+        )
+        inbox = Inbox(world.queues)
+        delivery = Delivery(
+            run=self._run,
+            inbox=inbox,
+            dead_letters=ports.queue.dead_letters,
+            visibility_s=limits.queue_visibility_s,
+            extend_s=limits.queue_extend_s,
+            clock=clock,
+            metrics=ports.metrics,
+        )
+        plan = ReceivePlan(
+            ReceiveLimits(
+                queues=served_queues(limits.burst_consumer),
+                slots=limits.queue_slots,
+                consumers=limits.queue_consumers,
+                tier_weight=limits.queue_tier_weight,
+                poll_s=limits.queue_poll_s,
+                paused_interval_ms=limits.queue_paused_interval_ms,
+                promoted_after_ms=limits.queue_promoted_after_ms,
+            )
+        )
+        self._slots = QueueSlots(
+            plan=plan,
+            watch=watch,
+            deliver=delivery.deliver,
+            give_back=delivery.give_back,
+            clock=clock,
+        )
         process.start(self._engine.run())
-        process.start(self._poll())
+        process.start(watch.run())
+        process.start(self._slots.run())
+        for number in range(limits.queue_consumers):
+            consumer = Consumer(
+                number,
+                slots=self._slots,
+                inbox=inbox,
+                visibility_s=limits.queue_visibility_s,
+                clock=clock,
+                randomness=ports.randomness,
+            )
+            process.start(consumer.run())
 
     def drain(self) -> None:
-        """SIGTERM: hand over what runs, then the process is gone."""
+        """SIGTERM with a short limit: what still runs is given back, then the process is gone."""
         self.is_draining = True
         self.process.start(self._leave())
 
-    async def _poll(self) -> None:
-        while not self.is_draining:
-            await self.process.clock.sleep(0.5)
-            for queue in ("deferred", "background"):
-                for message in self._world.queues.receive(queue, QUEUE_SLOTS - len(self._running)):
-                    task = asyncio.create_task(self._run(message, message.receipt))
-                    self._running.add(task)
-                    task.add_done_callback(self._running.discard)
-
-    async def _run(self, message: Message, receipt: int) -> None:
-        result = await self._engine.pipeline.run(decode_turn(message.body), "queue")
-        if result.acknowledge:
-            self._world.queues.delete(message, receipt)
-        else:
-            self._world.queues.release(message)
+    async def _run(self, request: TurnRequest) -> TurnResult:
+        return await self._engine.pipeline.run(request, "queue")
 
     async def _leave(self) -> None:
-        for task in self._running:
-            task.cancel()
-        if self._running:
-            await asyncio.wait(self._running, timeout=2.0)
+        self._slots.close()
+        await asyncio.wait([asyncio.ensure_future(self._slots.drain())], timeout=DRAIN_MS / 1000)
+        await self._slots.cut()
         self.process.kill()
