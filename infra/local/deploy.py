@@ -20,6 +20,8 @@ from infra.package import Bundle
 from shared.clock import SystemClock
 from shared.settings import Settings
 
+_BY_LAMBDA = ("-burst", "-retry")
+"""Queues that the queue_runner may drain instead of their triggers."""
 DEPLOYMENT = "burstchat"
 _STACKS = ("data", "queues", "functions", "schedules")
 _ARTEFACTS = "burstchat-artefacts"
@@ -182,13 +184,16 @@ class Deployer:
         return "; ".join(reasons) or "no reason given"
 
     def _mend_triggers(self) -> None:
-        """The emulator keeps a template's MaximumConcurrency as text and then cannot compare it."""
+        """Say again what the emulator makes text of: MaximumConcurrency it then cannot compare, `Enabled` is true."""
         client = connect("lambda", self._endpoint_url)
+        is_lambda = self._settings.queue_runner.burst_consumer == "lambda"
         for trigger in client.list_event_source_mappings()["EventSourceMappings"]:
             concurrency = trigger.get("ScalingConfig", {}).get("MaximumConcurrency")
             if concurrency is not None:
                 client.update_event_source_mapping(
-                    UUID=trigger["UUID"], ScalingConfig={"MaximumConcurrency": int(concurrency)}
+                    UUID=trigger["UUID"],
+                    ScalingConfig={"MaximumConcurrency": int(concurrency)},
+                    Enabled=is_lambda or not trigger["EventSourceArn"].endswith(_BY_LAMBDA),
                 )
 
     def _file_values(self, name: str) -> dict[str, str]:
