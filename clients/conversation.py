@@ -72,7 +72,7 @@ def cancel(state: Conversation, message_id: MessageId) -> Step:
         return Folded(stopping, _cancel_frames(stopping) if state.connected else ())
 
     def concerns(turn: Turn) -> bool:
-        return turn.message_id == message_id and not turn.has_ended
+        return turn.message_id == message_id and not turn.is_ended
 
     return _each(state, concerns, stop)
 
@@ -106,7 +106,7 @@ def refuse_unanswered(state: Conversation, code: str, message: str) -> Step:
     """The connection was closed because of a message without an answer: it will not be repeated."""
     return _each(
         state,
-        lambda turn: turn.turn_id is None and not turn.has_ended,
+        lambda turn: turn.turn_id is None and not turn.is_ended,
         lambda turn: Folded(
             replace(turn, status="rejected", code=code, message=message, retryable=True)
         ),
@@ -151,7 +151,7 @@ def _ready(state: Conversation, frame: SessionReady, now_ms: int) -> Step:
         return ask_again(replace(turn, status=status, resume_sent_at_ms=None), now_ms)
 
     def is_running(turn: Turn) -> bool:
-        return turn.turn_id is not None and not turn.has_ended
+        return turn.turn_id is not None and not turn.is_ended
 
     resumed = _each(state, is_running, resume)
     unanswered = [
@@ -203,14 +203,14 @@ def _refused(
 
     # A message that became a turn can no longer be refused; the frame answers a repeat of it.
     def concerns(turn: Turn) -> bool:
-        return turn.message_id == message_id and turn.turn_id is None and not turn.has_ended
+        return turn.message_id == message_id and turn.turn_id is None and not turn.is_ended
 
     return _each(state, concerns, refuse)
 
 
 def _queued(state: Conversation, frame: ChatQueued) -> Step:
     def queue(turn: Turn) -> Folded:
-        if turn.has_ended or turn.status == "streaming":
+        if turn.is_ended or turn.status == "streaming":
             return Folded(turn)
         return Folded(replace(turn, status="queued", position=None, wait_ms=frame.wait_ms))
 
@@ -232,7 +232,7 @@ def _error(state: Conversation, frame: ProtocolError) -> Step:
         return Step(state)
 
     def give_up(turn: Turn) -> Folded:
-        if turn.has_ended:
+        if turn.is_ended:
             return Folded(turn)
         return Folded(
             replace(
@@ -260,7 +260,7 @@ def _history(state: Conversation, frame: ChatHistory) -> Step:
             at += 1
             continue
         known = turns[index]
-        adopts = not known.has_ended and known.last_seq < 0
+        adopts = not known.is_ended and known.last_seq < 0
         turns[index] = (
             _from_history(known, stored)
             if adopts

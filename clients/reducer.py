@@ -80,7 +80,7 @@ class Turn:
     sources: tuple[SourceLink, ...] = ()
 
     @property
-    def has_ended(self) -> bool:
+    def is_ended(self) -> bool:
         """True once no frame can change the turn any more."""
         return self.status in ENDED
 
@@ -96,7 +96,7 @@ class Folded:
 
 def fold_frame(turn: Turn, frame: LoggedFrame, now_ms: int) -> Folded:
     """Apply one logged frame; repeats, older attempts and frames after the end change nothing."""
-    if turn.has_ended:
+    if turn.is_ended:
         return Folded(turn)
     if frame.attempt == 0 and not isinstance(frame, ResponseStarted | ResponseDelta):
         return _settle(_apply(turn, frame))
@@ -134,14 +134,14 @@ def _hold(turn: Turn, frame: LoggedFrame) -> Turn:
 def _apply_in_order(turn: Turn, frame: LoggedFrame) -> Turn:
     held = dict(turn.held)
     following: LoggedFrame | None = frame
-    while following is not None and not turn.has_ended:
+    while following is not None and not turn.is_ended:
         turn = replace(_apply(turn, following), last_seq=following.seq)
         following = held.pop(turn.last_seq + 1, None)
     return replace(turn, held=held, resume_sent_at_ms=turn.resume_sent_at_ms if held else None)
 
 
 def _settle(turn: Turn) -> Folded:
-    if not turn.has_ended:
+    if not turn.is_ended:
         return Folded(turn)
     done = replace(turn, held={}, resume_sent_at_ms=None, position=None, wait_ms=None)
     return Folded(done, fetch=done.verified is False)

@@ -199,7 +199,7 @@ class TerminalChat:
 
 
 def _unfinished(state: Conversation) -> Iterator[Turn]:
-    return (turn for turn in state.turns if not turn.has_ended)
+    return (turn for turn in state.turns if not turn.is_ended)
 
 
 def _read_lines(loop: asyncio.AbstractEventLoop, chat: TerminalChat) -> None:

@@ -53,14 +53,14 @@ class Transcript:
             key = turn.message_id or turn.turn_id or ""
             if key not in self._seen:
                 self._seen.add(key)
-                if turn.has_ended:  # earlier turns come through `format_history` when asked for
+                if turn.is_ended:  # earlier turns come through `format_history` when asked for
                     self._done.add(key)
-            if key in self._done and turn.has_ended:
+            if key in self._done and turn.is_ended:
                 out.append(self._correction(key, turn))
                 continue
             self._done.discard(key)  # a rejected message was sent again
             out.append(self._progress(turn))
-            if not turn.has_ended:
+            if not turn.is_ended:
                 break
             out.append(self._end(key, turn))
         return "".join(out)
@@ -126,7 +126,7 @@ class Transcript:
 
 def format_history(state: Conversation, style: Style) -> str:
     """Every ended turn of the conversation, oldest first."""
-    ended = [turn for turn in state.turns if turn.has_ended and turn.user_text]
+    ended = [turn for turn in state.turns if turn.is_ended and turn.user_text]
     if not ended:
         return style.dim("[no earlier messages]") + "\n\n"
     more = style.dim("[older messages are not shown]") + "\n" if state.more else ""

@@ -78,8 +78,8 @@ def _run(url: str, burst: Burst) -> list[ObservedTurn]:
 
 
 def _print_progress(elapsed_s: float, users: int, turns: Sequence[ObservedTurn]) -> None:
-    ended = Counter(turn.path for turn in turns if turn.ended)
-    running = sum(not turn.ended for turn in turns)
+    ended = Counter(turn.path for turn in turns if turn.is_ended)
+    running = sum(not turn.is_ended for turn in turns)
     line = (
         f"burst    {elapsed_s:4.0f} s  users {users:3d}  in flight {running:3d}  "
         f"inline {ended['inline']:4d}  burst {ended['burst']:4d}"

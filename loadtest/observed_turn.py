@@ -34,7 +34,7 @@ class ObservedTurn:
     _last_delta_at_ms: int = 0
 
     @property
-    def ended(self) -> bool:
+    def is_ended(self) -> bool:
         """True when nothing more is expected."""
         return self.rejected is not None or self._terminals > 0
 

@@ -73,7 +73,7 @@ class ChatUser(User):
         frame = ChatSend(message_id=MessageId(turn.message_id), text=self.message)
         self._socket.send(_encoder.encode(frame).decode())
         deadline_s = time.perf_counter() + TURN_TIMEOUT_S
-        while not turn.ended:
+        while not turn.is_ended:
             raw = self._socket.recv(timeout=max(0.0, deadline_s - time.perf_counter()))
             try:
                 turn.observe(decode_server_frame(raw), _now_ms())

@@ -109,7 +109,7 @@ def _from_log(turn_id: TurnId, answer: Replay, purpose: Purpose) -> Replayed:
         frames = (*frames, state.outcome)
     is_queued = (
         state.status == "waiting"
-        and not state.ended
+        and not state.is_ended
         and state.placed == "burst"
         and state.position == 0
     )
@@ -119,6 +119,6 @@ def _from_log(turn_id: TurnId, answer: Replay, purpose: Purpose) -> Replayed:
         attempt=state.attempt,
         from_seq=answer.from_seq,
         frames=frames,
-        complete=state.ended,
+        complete=state.is_ended,
         is_queued=is_queued,
     )

@@ -40,7 +40,7 @@ class TurnState(msgspec.Struct, frozen=True, kw_only=True):
     outcome: bytes | None = None
 
     @property
-    def ended(self) -> bool:
+    def is_ended(self) -> bool:
         """True once a terminal frame is fixed."""
         return self.outcome is not None
 

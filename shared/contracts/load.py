@@ -13,7 +13,7 @@ class LoadSample(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     running: int
     lag_ms: float
-    cpu: float
+    cpu_share: float
     mean_turn_ms: float
 
 

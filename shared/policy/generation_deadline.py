@@ -17,7 +17,7 @@ class CallProgress:
 
     started_ms: float
     last_event_ms: float | None
-    visible: bool
+    is_visible: bool
     stopped: bool
     first_text_by_ms: float | None
 
@@ -37,6 +37,6 @@ def next_deadline(progress: CallProgress, limits: TurnLimits) -> tuple[float, Ov
         deadlines.append((progress.started_ms + limits.first_event_timeout_ms, "first_event"))
     else:
         deadlines.append((progress.last_event_ms + limits.silence_timeout_ms, "silence"))
-    if progress.first_text_by_ms is not None and not progress.visible:
+    if progress.first_text_by_ms is not None and not progress.is_visible:
         deadlines.append((progress.first_text_by_ms, "first_text"))
     return min(deadlines)

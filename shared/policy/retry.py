@@ -39,7 +39,7 @@ RetryDecision = RetryAfter | HandOver | GiveUp
 def decide_retry(
     error: Exception,
     *,
-    visible: bool,
+    is_visible: bool,
     tries: int,
     now_ms: int,
     deadline_ms: int | None,
@@ -55,7 +55,7 @@ def decide_retry(
     if not isinstance(error, TransientError):
         return GiveUp(None)
     hint_ms = error.retry_after_ms
-    if visible or tries >= limits.attempts_per_turn:
+    if is_visible or tries >= limits.attempts_per_turn:
         return GiveUp(hint_ms)
     if hint_ms is None:
         wait_ms = round(spread * ceiling_ms(limits.retry_backoff_ms, tries, _LONGEST_BACKOFF_MS))

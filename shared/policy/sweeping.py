@@ -107,7 +107,7 @@ def decide_unknown(made_at_ms: int, now_ms: int, limits: SweepLimits) -> Remove 
 def decide(turn: DueTurn, now_ms: int, limits: SweepLimits) -> Decision:
     """About a turn that the ledger knows."""
     state = turn.state
-    if state.ended:
+    if state.is_ended:
         return Remove()
     if state.lease_until_ms > now_ms:
         return LookAgain(state.lease_until_ms)

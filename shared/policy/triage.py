@@ -49,14 +49,14 @@ def assess_moved(
     """About a plain message that SQS moved, from the turn as the ledger has it now (None = forgotten)."""
     tried = request.attempt_hint if state is None else state.attempt
     klass: DeadLetterClass = "failed" if tried else "never_ran"
-    if is_answered and (state is None or state.ended):
+    if is_answered and (state is None or state.is_ended):
         return Assessment(klass, "discard", "answered")
     if state is None:
         is_old = now_ms - request.accepted_at_ms > _WORTH_AN_ANSWER_MS
         if is_old and is_interactive(request):
             return Assessment(klass, "discard", "too_old")
         return Assessment(klass, "inspect", "unknown")
-    if not state.ended:
+    if not state.is_ended:
         return StillAlive()
     if state.status != "failed":
         return Assessment(klass, "discard", "ended")

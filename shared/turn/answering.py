@@ -92,7 +92,7 @@ class Work:
             except TransientError as error:
                 decision = decide_retry(
                     error,
-                    visible=bool(self._writer.text),
+                    is_visible=bool(self._writer.text),
                     tries=tries,
                     now_ms=tools.clock.now_ms(),
                     deadline_ms=self._deadline_ms,

@@ -44,7 +44,7 @@ class ClaimKeeper:
 
     async def renew(self) -> None:
         """One round: a turn whose user pressed stop, that was taken over, or that nobody reads is interrupted."""
-        writers = [writer for writer in self._live if not writer.lost]
+        writers = [writer for writer in self._live if not writer.is_lost]
         if not writers:
             return
         claims = [writer.claim for writer in writers]

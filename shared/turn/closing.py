@@ -106,7 +106,7 @@ class Closing:
         self, writer: TurnWriter, terminal: TerminalMaker, status: EndStatus, history: bytes | None
     ) -> Closed:
         for _ in range(_REPAIRS):
-            if writer.lost and not await self._flusher.reclaim(writer):
+            if writer.is_lost and not await self._flusher.reclaim(writer):
                 return _SUPERSEDED
             closed = await self._try(writer, writer.seal(terminal), status, history)
             if closed is not None:
@@ -133,7 +133,7 @@ class Closing:
             case LogGap(last_seq):
                 writer.rewind(last_seq)
             case TurnUnknown():
-                writer.lost = True
+                writer.is_lost = True
             case _:
                 assert_never(answer)
         return None

@@ -105,10 +105,10 @@ class Flusher:
         while True:
             await self._urgent.wait()
             self._urgent.clear()
-            await self._flush([writer for writer in self._live if writer.urgent])
+            await self._flush([writer for writer in self._live if writer.is_urgent])
 
     def _is_due(self, writer: TurnWriter) -> bool:
-        if writer.urgent or writer.lost or writer.has_unlogged_frames:
+        if writer.is_urgent or writer.is_lost or writer.has_unlogged_frames:
             return True
         return writer.has_uncut_text and self._may_cut(writer)
 
@@ -123,17 +123,17 @@ class Flusher:
         now_s = self._clock.monotonic_s()
         if now_s < self._away_until_s:
             return  # still urgent or due, so the tick finds them again
-        free = [writer for writer in writers if not (writer.busy or writer.closing)]
+        free = [writer for writer in writers if not (writer.is_busy or writer.is_closing)]
         for writer in free:
             writer.set_busy(True)
-            writer.urgent = False
+            writer.is_urgent = False
         try:
             await self._reclaim_lost(free)
-            await self._append([writer for writer in free if not writer.lost])
+            await self._append([writer for writer in free if not writer.is_lost])
         finally:
             for writer in free:
                 writer.set_busy(False)
-                if writer.urgent:
+                if writer.is_urgent:
                     self._urgent.set()
 
     async def _append(self, writers: Sequence[TurnWriter]) -> None:
@@ -162,7 +162,7 @@ class Flusher:
         self._pusher.pump()
 
     async def _reclaim_lost(self, writers: Sequence[TurnWriter]) -> None:
-        lost = [writer for writer in writers if writer.lost]
+        lost = [writer for writer in writers if writer.is_lost]
         outcomes = await asyncio.gather(
             *(self.reclaim(writer) for writer in lost), return_exceptions=True
         )

@@ -72,7 +72,7 @@ class Generation:
                 call.heard_at_ms = self._clock.monotonic_s() * 1000
                 fresh = fresh_text(before, call.reply)
                 if fresh:
-                    if not before.visible:
+                    if not before.is_visible:
                         stopwatch.note_first_text()
                         _log.info(
                             "turn.first_text", first_text_ms=stopwatch.timings().first_token_ms
@@ -131,7 +131,7 @@ class _Call:
         return CallProgress(
             started_ms=self._started_ms,
             last_event_ms=self.heard_at_ms,
-            visible=self.reply.visible,
+            is_visible=self.reply.is_visible,
             stopped=self.reply.stopped is not None,
             first_text_by_ms=self._first_text_by_ms,
         )

@@ -28,7 +28,7 @@ async def reclaim(claimant: Claimant, writer: TurnWriter, monotonic_s: Callable[
             _log.warning("turn.reclaimed", attempt=writer.claim.attempt)
             return True
         case ClaimRefused(reason):
-            writer.lost = False
+            writer.is_lost = False
             readerless = reason is ClaimRefusal.READERLESS
             writer.stop(Stop.READERLESS if readerless else Stop.FENCED)
             _log.warning("turn.not_reclaimed", reason=reason.value)

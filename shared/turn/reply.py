@@ -18,13 +18,13 @@ class Reply:
     """The reply so far. Text is visible once it holds more than white space; until then nothing is shown."""
 
     text: str = ""
-    visible: bool = False
+    is_visible: bool = False
     stopped: ModelStopped | None = None
 
     @property
     def shown(self) -> str:
         """The text that readers have or will get."""
-        return self.text if self.visible else ""
+        return self.text if self.is_visible else ""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def fold(reply: Reply, events: Sequence[ModelEvent]) -> Reply:
             case _:
                 assert_never(event)
     if not pieces:
-        return reply if stopped is reply.stopped else Reply(reply.text, reply.visible, stopped)
+        return reply if stopped is reply.stopped else Reply(reply.text, reply.is_visible, stopped)
     fresh = "".join(pieces)
-    return Reply(reply.text + fresh, reply.visible or bool(fresh.strip()), stopped)
+    return Reply(reply.text + fresh, reply.is_visible or bool(fresh.strip()), stopped)
 
 
 def fresh_text(before: Reply, after: Reply) -> str:
@@ -80,6 +80,6 @@ def conclude(reply: Reply) -> Conclusion:
     """What the end of the stream means."""
     if reply.stopped is None:
         return CutOff()
-    if reply.stopped.stop_reason in ANSWERED and reply.visible:
+    if reply.stopped.stop_reason in ANSWERED and reply.is_visible:
         return Answered(reply.stopped.stop_reason, reply.stopped.usage)
     return Declined(reply.stopped.stop_reason)

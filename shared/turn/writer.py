@@ -56,7 +56,7 @@ class _Opening:
 class TurnWriter:
     """One claim's frames. Frozen frames never change, so every append and push of them may be repeated.
 
-    The flusher cuts and appends them while `busy` is unset; after `quiesce` only the caller does. `wake` is called
+    The flusher cuts and appends them while `is_busy` is unset; after `quiesce` only the caller does. `wake` is called
     when something must not wait for the tick, `gone` when a follower's connection no longer exists.
     """
 
@@ -80,9 +80,9 @@ class TurnWriter:
         self.text = ""  # everything written, cut or not
         self.logged = 0  # frames known to be in the log
         self.pushed = 0  # frames given to the pusher
-        self.urgent = False  # something must not wait for the tick
-        self.lost = False  # the ledger does not know the claim
-        self.closing = False  # the flusher keeps its hands off
+        self.is_urgent = False  # something must not wait for the tick
+        self.is_lost = False  # the ledger does not know the claim
+        self.is_closing = False  # the flusher keeps its hands off
         self.last_cut_s = now_s
         self.last_held_s = now_s  # when the ledger last confirmed the claim
         self._opening: _Opening | None = None
@@ -125,7 +125,7 @@ class TurnWriter:
     # what the flusher does
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """True while an append of this turn is under way."""
         return not self._idle.is_set()
 
@@ -148,7 +148,7 @@ class TurnWriter:
 
     def hurry(self) -> None:
         """Ask for a flush before the tick."""
-        self.urgent = True
+        self.is_urgent = True
         self._wake()
 
     def cut(self, now_s: float) -> None:
@@ -185,7 +185,7 @@ class TurnWriter:
             case LogGap(last_seq):
                 self.rewind(last_seq)
             case TurnUnknown():
-                self.lost = True
+                self.is_lost = True
                 self.hurry()
             case _:
                 assert_never(answer)
@@ -205,7 +205,7 @@ class TurnWriter:
     def rebase(self, claimed: Claimed, now_s: float) -> None:
         """Say everything again under a new claim; readers discard what they have when the attempt rises."""
         self.claim = claimed.ref
-        self.lost = False
+        self.is_lost = False
         self.last_held_s = now_s
         self.follow(claimed.followers)
         self.logged = self.pushed = 0
@@ -222,7 +222,7 @@ class TurnWriter:
 
     async def quiesce(self) -> None:
         """Take the turn out of the flusher's hands, after an append that is under way."""
-        self.closing = True
+        self.is_closing = True
         await self._idle.wait()
 
     def seal(self, terminal: TerminalMaker) -> Append:

@@ -79,7 +79,7 @@ def _audit_user(
         (found.mixed if "text" in words or "frames" in words else found.duplicates).append(words)
     for turn in user.state.turns:
         message_id = str(turn.message_id)
-        if not turn.has_ended:
+        if not turn.is_ended:
             found.losses.append(f"message {message_id} ({turn.turn_id}) has no end: {turn.status}")
             continue
         if turn.status == "rejected":

@@ -79,7 +79,7 @@ class ChaosUser:
     @property
     def open_turns(self) -> list[Turn]:
         """Messages that have not ended, in whatever state; refused ones have."""
-        return [turn for turn in self.state.turns if not turn.has_ended]
+        return [turn for turn in self.state.turns if not turn.is_ended]
 
     @property
     def is_online(self) -> bool:
@@ -109,14 +109,14 @@ class ChaosUser:
                 await self._take(
                     conversation.send(self.state, MessageId(message_id), turn.user_text)
                 )
-            elif turn.has_ended:
+            elif turn.is_ended:
                 return turn
             else:
                 await self._change()
 
     async def until(self, message_id: str, status: str) -> None:
         """Wait until the message has that status, or has ended."""
-        while (turn := self.turn(message_id)).status != status and not turn.has_ended:
+        while (turn := self.turn(message_id)).status != status and not turn.is_ended:
             await self._change()
 
     async def online(self) -> None:

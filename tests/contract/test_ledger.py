@@ -601,7 +601,7 @@ class TestFinish:
         assert await world.finish(claim, 1, b"last text", b"completed") == Finished((ANN,), None)
         state = await state_of(world, claim.turn)
         assert (state.status, state.outcome, state.last_seq) == ("completed", b"completed", 2)
-        assert (state.attempt, state.lease_until_ms, state.ended) == (1, 0, True)
+        assert (state.attempt, state.lease_until_ms, state.is_ended) == (1, 0, True)
 
     @pytest.mark.case("B-27")
     async def test_next_head_is_popped_in_order_and_ready_now(self, world: LedgerWorld) -> None:
@@ -622,7 +622,7 @@ class TestFinish:
     async def test_gap_ends_nothing(self, world: LedgerWorld) -> None:
         claim = await world.claimed()
         assert await world.finish(claim, 2, b"end") == LogGap(-1)
-        assert not (await state_of(world, claim.turn)).ended
+        assert not (await state_of(world, claim.turn)).is_ended
 
     async def test_one_end_wins(self, world: LedgerWorld) -> None:
         claim = await world.claimed()

@@ -65,7 +65,7 @@ def sample(worker: str, at_ms: int, running: int = 0) -> LoadSample:
         slots=8,
         running=running,
         lag_ms=1.5,
-        cpu=0.25,
+        cpu_share=0.25,
         mean_turn_ms=2_000.0,
     )
 

@@ -90,7 +90,7 @@ class FakeTurn:
     text: str = ""
 
     @property
-    def ended(self) -> bool:
+    def is_ended(self) -> bool:
         return self.over.is_set()
 
 
@@ -200,7 +200,7 @@ class FakeChatServer:
                 "last_seq": turn.log[-1]["seq"] if turn.log else -1,
             }
             for turn in turns
-            if not turn.ended
+            if not turn.is_ended
         ]
         return {
             "type": "session.ready",
@@ -260,7 +260,7 @@ class FakeChatServer:
             return
         number = next(self._numbers)
         turn = FakeTurn(f"{session_id}.{number:026d}", message_id, text, followers={socket})
-        waiting = sum(not each.ended for each in turns)
+        waiting = sum(not each.is_ended for each in turns)
         turn.path = "burst" if script in ("/queue", "/expire") else "inline"
         path = "waiting" if waiting else turn.path
         turns.append(turn)
@@ -281,21 +281,21 @@ class FakeChatServer:
         after = frame["after_seq"] if frame["attempt"] == turn.attempt else -1
         from_seq = 0 if after <= 0 else after + 1
         resumed = {"type": "chat.resumed", "turn_id": turn.turn_id, "attempt": turn.attempt}
-        await _send(socket, resumed | {"from_seq": from_seq, "complete": turn.ended})
+        await _send(socket, resumed | {"from_seq": from_seq, "complete": turn.is_ended})
         for logged in [each for each in turn.log if each["seq"] >= from_seq]:
             await _send(socket, logged)
-        if not turn.ended:
+        if not turn.is_ended:
             turn.followers.add(socket)
 
     async def _cancel(self, turn: FakeTurn) -> None:
         turn.cancelled = True
-        if not turn.ended and turn.attempt == 0:
+        if not turn.is_ended and turn.attempt == 0:
             await self._end(turn, "cancelled", by="user", **_check(""))
 
     async def _run(self, turn: FakeTurn, turns: list[FakeTurn], script: str, argument: str) -> None:
         for earlier in turns[: turns.index(turn)]:
             await earlier.over.wait()
-        if turn.ended:
+        if turn.is_ended:
             return
         await asyncio.sleep(self.pace_s)
         await SCRIPTS.get(script, FakeChatServer._words)(self, turn, argument)
@@ -399,7 +399,7 @@ class FakeChatServer:
 
     async def _queue(self, turn: FakeTurn, argument: str) -> None:
         await self._wait(turn, float(argument or 0.3))
-        if not turn.ended:
+        if not turn.is_ended:
             await self._words(turn, argument)
 
     async def _expire(self, turn: FakeTurn, argument: str) -> None:
@@ -491,7 +491,7 @@ def _history(turns: list[FakeTurn], frame: dict[str, Any]) -> dict[str, Any]:
             "completed_at_ms": 1_700_000_000_000,
         }
         for turn in turns
-        if turn.ended and turn.log[-1]["type"].endswith(("completed", "cancelled"))
+        if turn.is_ended and turn.log[-1]["type"].endswith(("completed", "cancelled"))
     ]
     if frame.get("before"):
         stored = [turn for turn in stored if turn["turn_id"] < frame["before"]]

@@ -88,7 +88,7 @@ class UseCaseWorld:
             slots=slots,
             running=running,
             lag_ms=0,
-            cpu=0,
+            cpu_share=0,
             mean_turn_ms=1_000,
         )
         await self.board.publish(sample)

@@ -83,7 +83,7 @@ class World:
         async with asyncio.timeout(within_s):
             while True:
                 states = [await self.ports.queue.state(turn.ref) for turn in turns]
-                if all(state is not None and state.ended for state in states):
+                if all(state is not None and state.is_ended for state in states):
                     return states
                 await asyncio.sleep(0.02)
 
@@ -217,7 +217,7 @@ async def test_a_turn_that_outlasts_the_visibility_runs_once(world: World):
     async with world.queue_runner(queue_visibility_s=3, queue_extend_s=1):
         await world.running(turn)
         seen = set()
-        while not (await world.ports.queue.state(turn.ref)).ended:
+        while not (await world.ports.queue.state(turn.ref)).is_ended:
             seen.add(world.depth("deferred_queue"))
             await asyncio.sleep(0.1)
         await world.emptied("deferred_queue")

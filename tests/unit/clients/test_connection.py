@@ -48,7 +48,7 @@ class Client:
         await self.until(lambda connection: connection.link.state == "online")
 
     async def ended(self, message_id: MessageId = M1) -> Turn:
-        await self.until(lambda _: self.turn(message_id).has_ended)
+        await self.until(lambda _: self.turn(message_id).is_ended)
         return self.turn(message_id)
 
     def turn(self, message_id: MessageId = M1) -> Turn:

@@ -61,7 +61,7 @@ def test_each_fault_is_named(order: list[int], fault: str) -> None:
 @pytest.mark.case("B-40")
 def test_missing_end_is_a_lost_turn() -> None:
     turn = observe([0, 1, 2, 3])
-    assert (turn.ended, turn.outcome) == (False, "lost")
+    assert (turn.is_ended, turn.outcome) == (False, "lost")
 
 
 def test_rejection_ends_the_turn_with_its_code() -> None:
@@ -72,4 +72,4 @@ def test_rejection_ends_the_turn_with_its_code() -> None:
         ),
         5,
     )
-    assert (turn.ended, turn.outcome, turn.total_ms) == (True, "rejected busy", 5)
+    assert (turn.is_ended, turn.outcome, turn.total_ms) == (True, "rejected busy", 5)

@@ -25,7 +25,7 @@ def fleet(
     waiting: int = 0, *, slots: int = 100, running: int = 0, mean: float = 4_000
 ) -> FleetLoad:
     sample = LoadSample(
-        worker="w", at_ms=0, slots=slots, running=running, lag_ms=0, cpu=0, mean_turn_ms=mean
+        worker="w", at_ms=0, slots=slots, running=running, lag_ms=0, cpu_share=0, mean_turn_ms=mean
     )
     return FleetLoad(samples=(sample,), burst_waiting=waiting, burst_oldest_ms=0)
 

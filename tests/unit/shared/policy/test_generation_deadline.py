@@ -17,7 +17,7 @@ from shared.policy.limits import TurnLimits
         ({"last_event_ms": 1_000.0}, 16_000, "silence"),
         ({"last_event_ms": 40_000.0}, 45_000, "generation"),
         ({"first_text_by_ms": 9_000.0}, 9_000, "first_text"),
-        ({"first_text_by_ms": 9_000.0, "visible": True}, 20_000, "first_event"),
+        ({"first_text_by_ms": 9_000.0, "is_visible": True}, 20_000, "first_event"),
         ({"last_event_ms": 44_500.0, "stopped": True}, 45_500, "silence"),
     ],
 )
@@ -28,7 +28,7 @@ def test_the_nearest_deadline_counts(
     fields: dict[str, Any] = {
         "started_ms": 0.0,
         "last_event_ms": None,
-        "visible": False,
+        "is_visible": False,
         "stopped": False,
         "first_text_by_ms": None,
     }

@@ -13,7 +13,7 @@ NORMAL_PLAN = AnswerPlan(model="primary")
 def fleet(waiting: int, *, mean: float = 1_000.0, running: int = 100) -> FleetLoad:
     """100 inline slots beside 900 turns in burst: a capacity of 1,000."""
     sample = LoadSample(
-        worker="w", at_ms=0, slots=100, running=running, lag_ms=0, cpu=0, mean_turn_ms=mean
+        worker="w", at_ms=0, slots=100, running=running, lag_ms=0, cpu_share=0, mean_turn_ms=mean
     )
     return FleetLoad(samples=(sample,), burst_waiting=waiting, burst_oldest_ms=0)
 

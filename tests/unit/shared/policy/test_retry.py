@@ -36,7 +36,7 @@ TRANSIENT = [
 
 def decide(error: Exception, **changes: Any) -> RetryDecision:
     arguments: dict[str, Any] = {
-        "visible": False,
+        "is_visible": False,
         "tries": 1,
         "now_ms": 0,
         "deadline_ms": 60_000,
@@ -64,7 +64,7 @@ def test_nothing_else_is_retried(error: Exception) -> None:
 
 
 def test_nothing_is_retried_after_visible_text_or_the_last_attempt() -> None:
-    assert decide(limited(100), visible=True) == GiveUp(100)
+    assert decide(limited(100), is_visible=True) == GiveUp(100)
     assert decide(limited(100), tries=3) == GiveUp(100)
 
 

@@ -7,7 +7,7 @@ from shared.policy.wait_estimate import UNMEASURED_TURN_MS, estimate_wait_ms, me
 
 def sample(worker: str = "w", *, slots: int = 100, mean: float = 4_000.0) -> LoadSample:
     return LoadSample(
-        worker=worker, at_ms=0, slots=slots, running=0, lag_ms=0, cpu=0, mean_turn_ms=mean
+        worker=worker, at_ms=0, slots=slots, running=0, lag_ms=0, cpu_share=0, mean_turn_ms=mean
     )
 
 

@@ -91,7 +91,7 @@ class QueueRunner:
 
     async def enter_moderate(self) -> None:
         sample = LoadSample(
-            worker="w", at_ms=0, slots=1, running=1, lag_ms=0, cpu=0, mean_turn_ms=1_000
+            worker="w", at_ms=0, slots=1, running=1, lag_ms=0, cpu_share=0, mean_turn_ms=1_000
         )
         await self.board.publish(msgspec.structs.replace(sample, at_ms=self.clock.now_ms()))
         self.board.queued_at_ms = {str(number): 0 for number in range(40)}
