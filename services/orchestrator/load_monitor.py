@@ -78,10 +78,10 @@ class LoadMonitor:
             slots=count.slots,
             running=count.running,
             lag_ms=round(self._lag.close(), 1),
-            cpu=round(self._cpu.share(), 3),
+            cpu_share=round(self._cpu.share(), 3),
             mean_turn_ms=round(self._mean_turn.value_ms, 1),
         )
-        self._enter(next_strain(self.strain, sample.lag_ms, sample.cpu, self._limits), sample)
+        self._enter(next_strain(self.strain, sample.lag_ms, sample.cpu_share, self._limits), sample)
         try:
             await self._board.publish(sample)
         except DependencyUnavailable as error:
@@ -89,5 +89,7 @@ class LoadMonitor:
 
     def _enter(self, strain: Strain, sample: LoadSample) -> None:
         if strain != self.strain:
-            _log.info("load.strain", strain=strain, lag_ms=sample.lag_ms, cpu=sample.cpu)
+            _log.info(
+                "load.strain", strain=strain, lag_ms=sample.lag_ms, cpu_share=sample.cpu_share
+            )
         self.strain = strain

@@ -84,7 +84,8 @@ MUTANTS = (
         "the window skips a large turn and goes on",
         _WINDOW,
         "            break\n",
-        "            tokens -= estimate_tokens(entry.user_text + entry.assistant_text)\n"
+        "            tokens -= estimate_tokens(entry.user_text)\n"
+        "            tokens -= estimate_tokens(entry.assistant_text)\n"
         "            continue\n",
         f"{_WINDOW_TEST}::test_the_window_is_the_newest_whole_usable_turns_within_both_bounds",
     ),
@@ -124,7 +125,7 @@ MUTANTS = (
         "P2",
         "a call is repeated after visible text",
         "shared/policy/retry.py",
-        "if visible or tries >= limits.attempts_per_turn:",
+        "if is_visible or tries >= limits.attempts_per_turn:",
         "if tries >= limits.attempts_per_turn:",
         f"{_PIPELINE_TEST}::test_an_error_after_visible_text_ends_the_turn_once",
     ),
@@ -132,8 +133,8 @@ MUTANTS = (
         "P11",
         "retries never end",
         "shared/policy/retry.py",
-        "if visible or tries >= limits.attempts_per_turn:",
-        "if visible:",
+        "if is_visible or tries >= limits.attempts_per_turn:",
+        "if is_visible:",
         f"{_PIPELINE_TEST}::test_retries_end_with_the_last_errors_code",
     ),
     Mutant(
