@@ -28,7 +28,7 @@ class LambdaContext(Protocol):
     def get_remaining_time_in_millis(self) -> int: ...
 
 
-class Worker(Protocol):
+class BatchHandler(Protocol):
     """What the composition root opens."""
 
     @property
@@ -46,11 +46,13 @@ class Worker(Protocol):
 class Environment:
     """Makes nothing until the first invocation, so a snapshot holds no socket, secret or random state."""
 
-    def __init__(self, open_worker: Callable[[str], AbstractAsyncContextManager[Worker]]) -> None:
+    def __init__(
+        self, open_worker: Callable[[str], AbstractAsyncContextManager[BatchHandler]]
+    ) -> None:
         self._open_worker = open_worker
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opened: AsyncExitStack | None = None
-        self._worker: Worker | None = None
+        self._worker: BatchHandler | None = None
 
     def invoke(self, event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         """Answer one event. Whatever is raised returns the whole batch; refused claims make the repeat harmless."""
@@ -65,7 +67,7 @@ class Environment:
         with bind(function_version=context.function_version, request_id=context.aws_request_id):
             return await worker.handle(event, context.get_remaining_time_in_millis)
 
-    async def _ready(self, function_version: str) -> Worker:
+    async def _ready(self, function_version: str) -> BatchHandler:
         if self._worker is not None and self._worker.is_broken:
             _log.error("worker.broken")
             await self.close()

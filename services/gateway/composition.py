@@ -20,8 +20,8 @@ from services.gateway.history import History
 from services.gateway.identity import Identities
 from services.gateway.lifetime import LifetimeLimits
 from services.gateway.management_api import ManagementApi
+from services.gateway.offering import Offering
 from services.gateway.owner_lease import OwnerLease
-from services.gateway.placing import Placing
 from services.gateway.public_api import PublicApi
 from services.gateway.readiness import Readiness
 from services.gateway.replaying import Replaying
@@ -124,7 +124,7 @@ def build_gateway(
         issuer=gateway.jwt_issuer,
         clock=clock,
     )
-    placing = Placing(
+    offering = Offering(
         intake=ports.intake,
         turn_queue=ports.turn_queue,
         sessions=ports.queue,
@@ -132,8 +132,8 @@ def build_gateway(
         door=door,
         clock=clock,
     )
-    readiness = Readiness({"redis": lambda: lease.fault, "workers": lambda: placing.fault})
-    follow_ups = FollowUps(connections, ports.claims, ports.push, placing, clock)
+    readiness = Readiness({"redis": lambda: lease.fault, "workers": lambda: offering.fault})
+    follow_ups = FollowUps(connections, ports.claims, ports.push, offering, clock)
     replaying = Replaying(ports.followers, ports.store, clock)
     cancelling = Cancelling(
         sessions=ports.queue,
@@ -146,7 +146,7 @@ def build_gateway(
     sending = Sending(
         sessions=ports.queue,
         claims=ports.claims,
-        placing=placing,
+        offering=offering,
         follow_ups=follow_ups,
         door=door,
         clock=clock,
@@ -208,7 +208,7 @@ def build_gateway(
             queue=ports.turn_queue,
             dead_letters=ports.dead_letters,
             intake=ports.intake,
-            dispatcher=placing,
+            dispatcher=offering,
         ),
         sweeper=owner,
         clock=clock,

@@ -8,7 +8,7 @@ import msgspec
 
 from services.gateway.door import Door, Refusal
 from services.gateway.follow_ups import FollowUps
-from services.gateway.placing import Placing
+from services.gateway.offering import Offering
 from services.gateway.session_io import Accepted, Refused
 from shared.clock import Clock, Randomness
 from shared.contracts.identifiers import MessageId, SessionRef, TurnId, new_turn_id
@@ -45,7 +45,7 @@ class Sending:
         *,
         sessions: SessionQueue,
         claims: TurnClaims,
-        placing: Placing,
+        offering: Offering,
         follow_ups: FollowUps,
         door: Door,
         clock: Clock,
@@ -54,7 +54,7 @@ class Sending:
     ) -> None:
         self._sessions = sessions
         self._claims = claims
-        self._placing = placing
+        self._offering = offering
         self._follow_ups = follow_ups
         self._door = door
         self._clock = clock
@@ -131,7 +131,7 @@ class Sending:
 
     async def _place(self, head: TurnRequest, follower: Follower | None) -> Accepted | Refused:
         try:
-            placed = await self._placing.place(head)
+            placed = await self._offering.offer(head)
         except ChatError as error:
             _log.warning("head.not_placed", turn_id=head.turn_id, error_type=type(error).__name__)
             placed = _unavailable()

@@ -11,7 +11,7 @@ from services.gateway.cancelling import Cancelling
 from services.gateway.connections import Connections
 from services.gateway.door import Door
 from services.gateway.follow_ups import FollowUps
-from services.gateway.placing import Placing
+from services.gateway.offering import Offering
 from services.gateway.replaying import Replaying
 from services.gateway.sending import Sending
 from services.gateway.session_io import Accepted, CouldNotAsk, NotFound, Refused, Replayed
@@ -67,7 +67,7 @@ class UseCaseWorld:
     board: FakeLoadBoard
     watch: LoadWatch
     push: FakePush
-    placing: Placing
+    offering: Offering
     follow_ups: FollowUps
     sending: Sending
     cancelling: Cancelling
@@ -110,7 +110,7 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
     watch = LoadWatch(board, clock, burst_capacity_turns=10)
     limits = BurstLimits(capacity_turns=10, waiting_turns=5, wait_ms=45_000)
     door = Door(watch, limits, turns_per_min, clock)
-    placing = Placing(
+    offering = Offering(
         intake=intake,
         turn_queue=turn_queue,
         sessions=ledger,
@@ -118,7 +118,7 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
         door=door,
         clock=clock,
     )
-    follow_ups = FollowUps(Connections(clock, door.queued_wait_ms), ledger, push, placing, clock)
+    follow_ups = FollowUps(Connections(clock, door.queued_wait_ms), ledger, push, offering, clock)
     replaying = Replaying(ledger, store, clock)
     return UseCaseWorld(
         clock=clock,
@@ -129,12 +129,12 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
         board=board,
         watch=watch,
         push=push,
-        placing=placing,
+        offering=offering,
         follow_ups=follow_ups,
         sending=Sending(
             sessions=ledger,
             claims=ledger,
-            placing=placing,
+            offering=offering,
             follow_ups=follow_ups,
             door=door,
             clock=clock,

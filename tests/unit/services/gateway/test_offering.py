@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.gateway.placing import FAULT_LASTS_S
+from services.gateway.offering import FAULT_LASTS_S
 from services.gateway.session_io import (
     Stopped,
 )
@@ -67,19 +67,19 @@ async def test_a_dispatch_that_fails_is_no_fault_of_the_finisher(fault: str) -> 
     (request,) = world.intake.submitted
     world.intake.unavailable = True
     setattr(world.turn_queue, fault, True)
-    await world.placing.dispatch(request)
+    await world.offering.dispatch(request)
     assert world.turn_queue.sent == []
 
 
 async def test_a_gateway_whose_turns_nobody_takes_says_so_until_one_is_taken() -> None:
     world = build()
-    assert world.placing.fault is None
+    assert world.offering.fault is None
     world.intake.unavailable = world.turn_queue.refusing = True
     refused(await world.send("m1"))
-    assert world.placing.fault == "neither an orchestrator nor the burst queue took a turn"
+    assert world.offering.fault == "neither an orchestrator nor the burst queue took a turn"
     world.turn_queue.refusing = False
     accepted(await world.send("m2"))
-    assert world.placing.fault is None
+    assert world.offering.fault is None
 
 
 async def test_a_gateway_without_new_messages_does_not_stay_unready() -> None:
@@ -87,14 +87,14 @@ async def test_a_gateway_without_new_messages_does_not_stay_unready() -> None:
     world.intake.unavailable = world.turn_queue.unavailable = True
     refused(await world.send("m1"))
     world.clock.skip(FAULT_LASTS_S)
-    assert world.placing.fault is None
+    assert world.offering.fault is None
 
 
 async def test_a_turn_that_is_shed_is_no_fault() -> None:
     world = build()
     world.intake.decision = IntakeDecision(path=None, reason="burst_full")
     refused(await world.send("m1"))
-    assert world.placing.fault is None
+    assert world.offering.fault is None
 
 
 async def test_a_detached_next_head_goes_to_its_own_queue() -> None:
@@ -110,6 +110,6 @@ async def test_a_detached_next_head_goes_to_its_own_queue() -> None:
         detached=True,
         accepted_at_ms=1,
     )
-    await world.placing.dispatch(request)
+    await world.offering.dispatch(request)
     ((queue, sent, _),) = world.turn_queue.sent
     assert (queue, sent.turn_id) == ("background", request.turn_id)

@@ -12,14 +12,14 @@ from shared.policy.routing import has_own_queue
 from shared.ports import SessionQueue, TurnDispatcher, TurnIntake, TurnQueue
 from shared.telemetry import Log
 
-_log = Log("placing")
+_log = Log("offering")
 
 INTAKE_UNAVAILABLE = "intake_unavailable"
 FAULT_LASTS_S = 15.0
 """A gateway without traffic learns nothing new: for longer a failure does not keep traffic away from it."""
 
 
-class Placing:
+class Offering:
     """A TurnDispatcher, too: the gateway finishes turns when it cancels or takes back unclaimed ones."""
 
     def __init__(
@@ -48,13 +48,13 @@ class Placing:
             return None
         return "neither an orchestrator nor the burst queue took a turn"
 
-    async def place(self, request: TurnRequest) -> Path | Refusal:
+    async def offer(self, request: TurnRequest) -> Path | Refusal:
         """Hand over a head turn: where it went, or why nobody takes it (shed).
 
         Raises ChatError when neither the intake nor the queue took it, for a while or for good.
         """
         try:
-            placed = await self._place(request)
+            placed = await self._offer(request)
         except ChatError:
             self._failed_at_s = self._clock.monotonic_s()
             raise
@@ -67,7 +67,7 @@ class Placing:
             await self._queues.dispatch(request)
             return
         try:
-            placed = await self.place(request)
+            placed = await self.offer(request)
         except ChatError as error:
             reason = type(error).__name__
         else:
@@ -76,7 +76,7 @@ class Placing:
             reason = placed.reason
         _log.warning("head.left_to_sweeper", turn_id=request.turn_id, reason=reason)
 
-    async def _place(self, request: TurnRequest) -> Path | Refusal:
+    async def _offer(self, request: TurnRequest) -> Path | Refusal:
         try:
             decision = await self._intake.submit(request)
         except ChatError as error:
