@@ -36,7 +36,7 @@ async def leave_turns_alone(stack: Stack, seed: int) -> Abandoned:
     """Start turns, kill whoever serves them, go away, and ask over HTTP much later."""
     chance = random.Random(seed)
     names = [f"a{seed}-{number}" for number in range(USERS)]
-    script = Script(tokens=200, tokens_per_s=20)
+    script = Script(tokens=100, tokens_per_s=20)
     async with crowd(stack, names, chance) as users:
         asked = [(user, await user.say(script)) for user in users]
         await asyncio.gather(*(user.until(message, "streaming") for user, message in asked))
