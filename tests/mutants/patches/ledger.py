@@ -275,6 +275,6 @@ MUTANTS = (
         "reopen",
         "'placed_at', '0', 'attempt', attempt,",
         "'placed_at', '0', 'attempt', '0',",
-        "turn_revival::the_next_claim_is_above_every_attempt_of_old",
+        "turn_revival::a_producer_of_old_is_fenced_before_the_next_claim_too",
     ),
 )
