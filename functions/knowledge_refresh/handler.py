@@ -49,7 +49,7 @@ def _tell(report: RefreshReport, function: KnowledgeRefresh) -> None:
         metrics.add_metric("KnowledgePassages", MetricUnit.Count, report.passages)
     metrics.flush_metrics()
     level = logger.error if report.status == "refused" else logger.info
-    level("knowledge_refreshed", extra={"report": _brief(report)})
+    level("knowledge.refreshed", extra={"report": _brief(report)})
 
 
 def _brief(report: RefreshReport) -> dict[str, Any]:

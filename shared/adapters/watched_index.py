@@ -37,9 +37,7 @@ class WatchedIndex:
         if fetched is None:
             return False
         self._index, self._version = fetched
-        self._log.info(
-            "knowledge_index_loaded", passages=len(self._index.passages), version=self._version
-        )
+        self._log.info("index.loaded", passages=len(self._index.passages), version=self._version)
         return True
 
     async def run(self) -> None:
@@ -49,7 +47,7 @@ class WatchedIndex:
                 await self.refresh()
             except ChatError as error:
                 self._log.warning(
-                    "knowledge_index_not_loaded",
+                    "index.not_loaded",
                     error_type=type(error).__name__,
                     has_older=self._index is not None,
                 )
