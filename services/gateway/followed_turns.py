@@ -40,11 +40,14 @@ _DROPPED_LIMIT = 16
 
 
 class FollowLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Durations in ms; see NUMBERS."""
+    """Durations in ms, each a setting of its name."""
 
     accepted_hold_ms: int
+    """Frames that overtake `chat.accepted` wait for it no longer than this."""
     silent_turn_check_ms: int
+    """After so long without a frame the ledger is asked about a turn."""
     lost_turn_after_ms: int
+    """A turn that nobody has known for so long ends as failed."""
 
 
 class FollowedTurns:

@@ -23,10 +23,12 @@ SLOW_RECONNECT_MS = 1_000
 
 
 class LifetimeLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Durations in ms; see NUMBERS."""
+    """Durations in ms, each a setting of its name."""
 
     idle_close_ms: int
+    """Without user activity; pings are none."""
     max_age_ms: int
+    """Before a client is asked to connect anew."""
 
 
 class Lifetime:
