@@ -13,6 +13,7 @@ from tests.mutants.patches import (
     gateway,
     ledger,
     model,
+    queues,
     storage,
     sweeping,
     turns,
@@ -29,6 +30,7 @@ ALL = tuple(
         gateway.MUTANTS,
         admission.MUTANTS,
         functions.MUTANTS,
+        queues.MUTANTS,
         clients.MUTANTS,
         configuration.MUTANTS,
     )
