@@ -1,9 +1,10 @@
 # The one door. `make` alone prints the verbs.
 PYTHON ?= python3
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest -q
+SEEDS ?= 2000
 .DEFAULT_GOAL := help
-.PHONY: help run check test package burst loadtest-ui docs lock clean set-up set-up-dev
+.PHONY: help run check test simulate chaos mutants evaluate package burst loadtest-ui docs lock clean \
+	set-up set-up-dev
 
 help: ## print the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,9 +23,19 @@ check: set-up-dev ## fast gate: format, lint, types, imports, templates, unit te
 
 test: set-up-dev ## everything, on a bare machine too (under twelve minutes)
 	@$(PYTHON) infra/set_up.py chromium
-	@$(BIN)/python -m infra.check
-	$(PYTEST) tests/contract tests/integration tests/infra
-	$(PYTEST) tests/e2e tests/browser
+	@$(BIN)/python -m infra.suite
+
+simulate: set-up-dev ## SEEDS=2000 runs of the whole system on a virtual clock, each with faults of its own
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+chaos: set-up-dev ## kill and stop real processes under real users; prints what the users were left with
+	@$(BIN)/python -m tests.chaos
+
+mutants: set-up-dev ## plant every known fault and demand red tests
+	@$(BIN)/python -m tests.mutants
+
+evaluate: set-up-dev ## measure intents and retrieval on the documents in knowledge/
+	@$(BIN)/python -m ops.evaluate
 
 package: set-up ## build the Lambda bundles and print their sizes
 	@$(BIN)/python -m infra.package
