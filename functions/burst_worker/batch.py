@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from functions.burst_worker.batch_event import QueueMessage
 from shared.clock import Clock
 from shared.contracts.turns import TurnRequest, decode_turn
 from shared.errors import ChatError, MalformedMessage, PermanentError, UnsupportedTurn
-from shared.ports import DeadLetterQueue, TurnQueue
+from shared.ports import DeadLetterQueue, InboxMessage, TurnInbox, TurnQueue
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.evidence import malformed_letter
+from shared.turn.interruption import Interruption
 from shared.turn.result import TurnResult
 
 BEGIN_NEEDS_MS = 10_000
@@ -29,26 +29,29 @@ class TurnBatch:
 
     A message is acknowledged when its turn ended, when the claim was refused (somebody else answers for the turn),
     when it was handed over to the retry queue, or when it is kept as a dead letter. Everything else comes back.
+    `run` runs a turn until it ends, or until its Interruption tells it to give up.
     """
 
     def __init__(
         self,
         *,
-        run: Callable[[TurnRequest], Awaitable[TurnResult]],
+        run: Callable[[TurnRequest, Interruption], Awaitable[TurnResult]],
         queue: TurnQueue,
+        inbox: TurnInbox,
         dead_letters: DeadLetterQueue,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
         self._run = run
         self._queue = queue
+        self._inbox = inbox
         self._dead_letters = dead_letters
         self._clock = clock
         self._metrics = metrics
 
     async def run(
-        self, messages: Sequence[QueueMessage], remaining_ms: int
-    ) -> Sequence[QueueMessage]:
+        self, messages: Sequence[InboxMessage], remaining_ms: int
+    ) -> Sequence[InboxMessage]:
         """The messages that must come back, in their order. Raises nothing for a single turn's sake."""
         give_up_at_s = self._clock.monotonic_s() + (remaining_ms - HAND_OVER_NEEDS_MS) / 1000
         may_begin = remaining_ms >= BEGIN_NEEDS_MS
@@ -57,12 +60,12 @@ class TurnBatch:
         )
         return [message for message, done in zip(messages, acknowledged, strict=True) if not done]
 
-    async def _settle(self, message: QueueMessage, may_begin: bool, give_up_at_s: float) -> bool:
+    async def _settle(self, message: InboxMessage, may_begin: bool, give_up_at_s: float) -> bool:
         with bind(queue=message.queue, sqs_message_id=message.message_id):
             try:
                 request = decode_turn(message.body.encode("utf-8", "surrogatepass"))
                 with bind(turn_id=request.turn_id, session_id=request.session_id):
-                    return await self._settle_turn(request, may_begin, give_up_at_s)
+                    return await self._settle_turn(message, request, may_begin, give_up_at_s)
             except (MalformedMessage, UnsupportedTurn) as error:
                 return await self._keep_malformed(message, error)
             except Exception as error:  # noqa: BLE001 - its neighbours have done nothing wrong
@@ -70,52 +73,62 @@ class TurnBatch:
                 return False
 
     async def _settle_turn(
-        self, request: TurnRequest, may_begin: bool, give_up_at_s: float
+        self, message: InboxMessage, request: TurnRequest, may_begin: bool, give_up_at_s: float
     ) -> bool:
         if not may_begin:
-            return await self._hand_over(request, reason="no_time_left")
-        result = await self._run_within(request, give_up_at_s)
-        if result is None:
-            return await self._hand_over(request, reason="function_limit")
+            return await self._hand_over(message, request, reason="no_time_left")
+        give_up = Interruption()
+        result = await self._run_within(request, give_up, give_up_at_s)
         self._metrics.count("BurstTurns", outcome=result.outcome)
         if result.outcome == "retry_later":
             return await self._hand_over(
+                message,
                 msgspec.structs.replace(request, attempt_hint=result.attempt),
-                reason="retry",
+                reason="function_limit" if give_up.interrupted else "retry",
                 delay_ms=result.delay_ms,
             )
         _log.info("turn.settled", outcome=result.outcome, attempt=result.attempt)
         return result.acknowledge
 
-    async def _run_within(self, request: TurnRequest, give_up_at_s: float) -> TurnResult | None:
-        """The turn's result, None when the function's time was up first; its claim has been given up then."""
-        running = asyncio.ensure_future(self._run(request))
+    async def _run_within(
+        self, request: TurnRequest, give_up: Interruption, give_up_at_s: float
+    ) -> TurnResult:
+        """The turn's result; one that is still running when the function's time is up is told to give up."""
+        running = asyncio.ensure_future(self._run(request, give_up))
         alarm = asyncio.ensure_future(
             self._clock.sleep(max(0.0, give_up_at_s - self._clock.monotonic_s()))
         )
         try:
             await asyncio.wait([running, alarm], return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                return running.result()
+            if not running.done():
+                give_up.interrupt()
+            return await running
         finally:
             alarm.cancel()
             running.cancel()
-        await asyncio.wait([running])
-        return None
 
-    async def _hand_over(self, request: TurnRequest, *, reason: str, delay_ms: int = 0) -> bool:
-        message = msgspec.structs.replace(
-            request, enqueued_at_ms=self._clock.now_ms(), reason=reason
-        )
+    async def _hand_over(
+        self, message: InboxMessage, request: TurnRequest, *, reason: str, delay_ms: int = 0
+    ) -> bool:
+        delay_s = -(-delay_ms // 1000)
+        sent = msgspec.structs.replace(request, enqueued_at_ms=self._clock.now_ms(), reason=reason)
         try:
-            await self._queue.send("retry", message, delay_s=-(-delay_ms // 1000))
+            await self._queue.send("retry", sent, delay_s=delay_s)
         except ChatError as error:
             _log.warning("turn.hand_over_failed", reason=reason, error_type=type(error).__name__)
+            await self._return_after(message, delay_s)
             return False
         _log.info("turn.handed_over", reason=reason, delay_ms=delay_ms)
         return True
 
-    async def _keep_malformed(self, message: QueueMessage, error: PermanentError) -> bool:
+    async def _return_after(self, message: InboxMessage, delay_s: int) -> None:
+        """Have the message come back when its turn wants to be run, rather than after the queue's visibility."""
+        try:
+            await self._inbox.hide(message, hidden_s=delay_s)
+        except ChatError as error:
+            _log.warning("message.not_hidden", error_type=type(error).__name__)
+
+    async def _keep_malformed(self, message: InboxMessage, error: PermanentError) -> bool:
         letter = malformed_letter(message.body, error, self._clock.now_ms())
         try:
             await self._dead_letters.send(message.queue, letter)

@@ -15,6 +15,7 @@ from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.turns import TurnRequest
 from shared.settings import Settings, load_settings
 from shared.telemetry import Log, Metrics, bind, configure_logging
+from shared.turn.interruption import Interruption
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
 
@@ -85,12 +86,13 @@ async def burst_worker(function_version: str) -> AsyncIterator[BurstWorker]:
 def _assemble(
     settings: Settings, worker: Worker, name: str, clock: SystemClock, metrics: Metrics
 ) -> BurstWorker:
-    async def run(request: TurnRequest) -> TurnResult:
-        return await worker.engine.pipeline.run(request, "burst")
+    async def run(request: TurnRequest, give_up: Interruption) -> TurnResult:
+        return await worker.engine.pipeline.run(request, "burst", give_up=give_up)
 
     batch = TurnBatch(
         run=run,
         queue=worker.turn_queue,
+        inbox=worker.turn_inbox,
         dead_letters=worker.dead_letters,
         clock=clock,
         metrics=metrics,

@@ -37,7 +37,7 @@ from shared.contracts.ledger import (
     TurnEnded,
     TurnUnknown,
 )
-from shared.contracts.recovery import Release
+from shared.contracts.recovery import SENT_RELEASES, Release
 from shared.contracts.turns import EndStatus, Path, TurnRequest, encode_turn
 from shared.telemetry import Log
 
@@ -191,7 +191,7 @@ class RedisTurnClaims:
     ) -> None:
         """See TurnClaims."""
         turn = claim.turn
-        is_sent = release == "postponed"
+        is_sent = release in SENT_RELEASES
         call = self._release.call(
             (SessionKeys(turn.session).turn(turn.turn_id),),
             now_ms,
@@ -330,7 +330,7 @@ def _left(answer: Held, gone: Sequence[Follower], now_ms: int) -> Held:
 def _hold_answer(claim: ClaimRef, reply: Reply) -> HoldAnswer:
     if isinstance(reply, ResponseError):
         # A damaged turn must not stop its neighbours in the pipeline; re-claiming it raises for it alone.
-        _log.warning("turn_unreadable", turn_id=claim.turn.turn_id, error_type=type(reply).__name__)
+        _log.warning("turn.unreadable", turn_id=claim.turn.turn_id, error_type=type(reply).__name__)
         return TurnUnknown()
     return decode_hold(reply)
 

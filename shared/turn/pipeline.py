@@ -23,6 +23,7 @@ from shared.turn.endings import (
 )
 from shared.turn.entry import Entry
 from shared.turn.flusher import Flusher
+from shared.turn.interruption import Interruption
 from shared.turn.result import TurnResult
 from shared.turn.settlement import Settlement
 from shared.turn.timings import Stopwatch
@@ -54,39 +55,52 @@ class TurnPipeline:
         self._clock = clock
         self._metrics = metrics
 
-    async def run(self, request: TurnRequest, path: Path) -> TurnResult:
+    async def run(
+        self, request: TurnRequest, path: Path, *, give_up: Interruption | None = None
+    ) -> TurnResult:
         """Run one delivery of a turn; repeats are safe.
+
+        When `give_up` is interrupted, whatever is under way is cut, the claim becomes a reservation, and the answer is
+        `retry_later`: the consumer sends the next attempt.
 
         Raises nothing but CancelledError: then the model's stream is closed and the claim given up within one call of
         the ledger, so that whoever cancelled, or else the sweeper, dispatches the next attempt at once.
         """
         with bind(turn_id=request.turn_id, session_id=request.session_id, trace=request.trace):
             try:
-                entered = await self._entry.enter(request, path)
-                if isinstance(entered, TurnResult):
-                    self._note_end(entered, path)
-                    return entered
-                with bind(attempt=entered.ref.attempt):
-                    return await self._run_claimed(entered, path)
+                result = await self._run(request, path, give_up or Interruption())
             except ChatError as error:
                 _log.warning("turn.not_settled", error_type=type(error).__name__)
             except Exception as error:  # noqa: BLE001 - a process outlives every bug of one turn
                 _log.exception("turn.crashed", error)
+            else:
+                return result
             return TurnResult(outcome="not_settled")
 
-    async def _run_claimed(self, claimed: Claimed, path: Path) -> TurnResult:
+    async def _run(self, request: TurnRequest, path: Path, give_up: Interruption) -> TurnResult:
+        # A claim under way whose answer is not waited for lapses like that of a crash.
+        entered: Claimed | TurnResult = TurnResult(
+            outcome="retry_later", attempt=request.attempt_hint
+        )
+        async with give_up:
+            entered = await self._entry.enter(request, path)
+        if isinstance(entered, TurnResult):
+            self._note_end(entered, path)
+            return entered
+        with bind(attempt=entered.ref.attempt):
+            return await self._run_claimed(entered, path, give_up)
+
+    async def _run_claimed(self, claimed: Claimed, path: Path, give_up: Interruption) -> TurnResult:
         stopwatch = Stopwatch(self._clock, claimed.request.accepted_at_ms)
         _log.info("turn.claimed", path=path, followers=len(claimed.followers))
         self._metrics.duration_ms("QueuedMs", stopwatch.timings().queued_ms, path=path)
         writer = self._flusher.open(claimed, path)
+        result: TurnResult | None = None
         try:
-            work = self._answering.begin(claimed, writer, self._plan(), stopwatch)
-            if claimed.cancel_requested:
-                writer.stop(Stop.CANCELLED)
-            ending = await self._answer(writer, work)
-            result = await self._settlement.settle(
-                writer, ending, facts=work.facts, stopwatch=stopwatch
-            )
+            async with give_up:
+                result = await self._work(claimed, writer, stopwatch)
+            if result is None:
+                result = await self._settlement.pass_on(writer)
         except asyncio.CancelledError:
             await self._settlement.hand_over(writer)
             raise
@@ -95,6 +109,13 @@ class TurnPipeline:
         self._note_end(result, path)
         self._note_durations(stopwatch, path)
         return result
+
+    async def _work(self, claimed: Claimed, writer: TurnWriter, stopwatch: Stopwatch) -> TurnResult:
+        work = self._answering.begin(claimed, writer, self._plan(), stopwatch)
+        if claimed.cancel_requested:
+            writer.stop(Stop.CANCELLED)
+        ending = await self._answer(writer, work)
+        return await self._settlement.settle(writer, ending, facts=work.facts, stopwatch=stopwatch)
 
     async def _answer(self, writer: TurnWriter, work: Work) -> Ending:
         ending: Ending | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, assert_never
 
+import msgspec
+
 from shared.clock import Clock
 from shared.contracts.dead_letters import DeadLetterClass
 from shared.contracts.server_frames import Timings, Usage
@@ -88,6 +90,11 @@ class Settlement:
             case _:
                 assert_never(ending)
 
+    async def pass_on(self, writer: TurnWriter) -> TurnResult:
+        """Give up a claim whose work its consumer cut: the consumer sends the next attempt, and nobody else does."""
+        await self._closing.release(writer, "passed_on")
+        return TurnResult(outcome="retry_later", attempt=writer.claim.attempt)
+
     async def hand_over(self, writer: TurnWriter) -> None:
         """Give up a claim whose work was cut: another worker may claim the turn at once."""
         await self._closing.release(writer, "handed_over")
@@ -163,12 +170,27 @@ class Settlement:
     async def _repeat(
         self, writer: TurnWriter, stored: StoredTurn, facts: AnswerFacts
     ) -> TurnResult:
+        if not await self._make_own(writer, stored):
+            return TurnResult(outcome="superseded", attempt=writer.claim.attempt)
         writer.start("stored", stored.intent, stored.model)
         writer.write(stored.assistant_text)
         status: EndStatus = "cancelled" if stored.status == "cancelled" else "completed"
         # The window cached beside the ledger lacks this answer: whoever stored it died before it could write one.
         history = self._window(writer, facts)
         return await self._close(writer, answered_frame(stored), status, history)
+
+    async def _make_own(self, writer: TurnWriter, stored: StoredTurn) -> bool:
+        """Keep attempts between the stored one and this one from replacing the answer that is shown now.
+
+        False when a newer producer has stored another answer meanwhile: then that one is shown.
+        """
+        own = msgspec.structs.replace(stored, attempt=writer.claim.attempt, nonce=writer.nonce)
+        try:
+            winner = await self._archive.put(own)
+        except ChatError as error:
+            _log.error("turn.not_marked", error_type=type(error).__name__)
+            return True
+        return winner is None or winner.nonce == stored.nonce
 
     async def _close(
         self,

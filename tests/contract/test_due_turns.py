@@ -20,7 +20,14 @@ from shared.contracts.ledger import (
     Finished,
     StillClaimed,
 )
-from shared.contracts.recovery import DueEntry, DueMove, DueTurn, Recovery, ReservationKind
+from shared.contracts.recovery import (
+    DueEntry,
+    DueMove,
+    DueTurn,
+    Recovery,
+    Release,
+    ReservationKind,
+)
 from shared.contracts.turns import TurnRequest
 from shared.ports import DueTurns
 from tests.fakes.due_turns import FakeDueTurns
@@ -393,19 +400,18 @@ class TestRelease:
         assert turn.recovery == Recovery(tries=2)
         assert turn.attempts[0].outcome == "handed_over"
 
-    async def test_postponed_turn_is_reserved_until_after_its_due_time(
-        self, world: LedgerWorld, due: DueTurns
+    @pytest.mark.parametrize(("release", "delay_ms"), [("postponed", 8_000), ("passed_on", 0)])
+    async def test_a_turn_that_its_consumer_sends_is_reserved_until_after_its_due_time(
+        self, world: LedgerWorld, due: DueTurns, release: Release, delay_ms: int
     ) -> None:
         request = await world.accepted()
         claim = await world.claimed(request)
-        due_at_ms = world.now_ms + 8_000
-        await world.claims.release(
-            claim, release="postponed", due_at_ms=due_at_ms, now_ms=world.now_ms
-        )
+        due_at_ms = world.now_ms + delay_ms
+        await world.claims.release(claim, release=release, due_at_ms=due_at_ms, now_ms=world.now_ms)
         assert await world.due_at_ms() == {request.ref: due_at_ms + RESERVATION_MS}
         assert (await seen(due, world, request.ref)).recovery == Recovery(
             tries=1,
-            released="postponed",
+            released=release,
             due_at_ms=due_at_ms,
             reserved_until_ms=due_at_ms + RESERVATION_MS,
             dispatches=1,

@@ -54,7 +54,7 @@ from shared.contracts.ledger import (
     TurnState,
     TurnUnknown,
 )
-from shared.contracts.recovery import Recovery, Release
+from shared.contracts.recovery import SENT_RELEASES, Recovery, Release
 from shared.contracts.server_frames import AcceptedPath, RunningTurn
 from shared.contracts.turns import EndStatus, Path, TurnRequest, TurnStatus
 from shared.errors import DependencyUnavailable
@@ -334,7 +334,7 @@ class FakeLedger:
         self, claim: ClaimRef, *, release: Release, due_at_ms: int, now_ms: int
     ) -> None:
         self._ask("release")
-        is_sent = release == "postponed"
+        is_sent = release in SENT_RELEASES
         reserved_until_ms = due_at_ms + self._reservation_ms if is_sent else 0
         self.due_at_ms[claim.turn] = reserved_until_ms or now_ms
         turn = self._check(claim)

@@ -1,7 +1,7 @@
 #!lua
 -- release: give a claim up alive, so that another worker may claim the turn at once. Not a crash.
 -- KEYS    1 bc:{tag}:turn:<id> hash
--- ARGV    1 now, epoch ms · 2 attempt · 3 nonce · 4 `handed_over` or `postponed` · 5 due, epoch ms ·
+-- ARGV    1 now, epoch ms · 2 attempt · 3 nonce · 4 how (Release) · 5 due, epoch ms ·
 --         6 reserved until, epoch ms, empty when nobody sends the turn anywhere
 -- Answers 1 when released, 0 when the claim does not stand
 

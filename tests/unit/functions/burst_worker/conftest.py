@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import asyncio
 import copy
 import json
 from pathlib import Path
 
 import pytest
 
-from shared.contracts.dead_letters import DeadLetter
-from shared.contracts.turns import QueueName, TurnRequest
-from shared.errors import DependencyUnavailable
+from tests.fakes.clock import FakeClock
+from tests.fakes.inbox import FakeTurnInbox
+from tests.fakes.queues import FakeDeadLetterQueue, FakeTurnQueue
 
 EVENTS = Path(__file__).parents[3] / "events"
 
@@ -25,26 +24,17 @@ def event(_events):
 
 
 class Outlet:
-    """Stands for a queue port; keeps what was sent, or fails."""
+    """What a batch sends to and hides in."""
 
     def __init__(self) -> None:
-        self.available = True
-        self.turns: list[tuple[QueueName, TurnRequest, int]] = []
-        self.letters: list[tuple[QueueName, DeadLetter]] = []
-        self.queue = _Sender(self, self.turns)
-        self.dead_letters = _Sender(self, self.letters)
+        self.queue = FakeTurnQueue()
+        self.dead_letters = FakeDeadLetterQueue()
+        self.inbox = FakeTurnInbox(FakeClock())
 
-
-class _Sender:
-    def __init__(self, outlet: Outlet, sent: list) -> None:
-        self._outlet = outlet
-        self._sent = sent
-
-    async def send(self, queue: QueueName, item, **options) -> None:
-        await asyncio.sleep(0)
-        if not self._outlet.available:
-            raise DependencyUnavailable("queue")
-        self._sent.append((queue, item, *options.values()))
+    def break_down(self) -> None:
+        """No queue takes anything any more."""
+        self.queue.unavailable = True
+        self.dead_letters.failing = 99
 
 
 @pytest.fixture

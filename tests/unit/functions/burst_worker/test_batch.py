@@ -25,13 +25,14 @@ class Pipeline:
         self.gate = asyncio.Event()
         self.gate.set()
 
-    async def run(self, request) -> TurnResult:
+    async def run(self, request, give_up) -> TurnResult:
         self.begun.append(request.session_id)
-        try:
+        await asyncio.sleep(0)
+        async with give_up:
             await self.gate.wait()
-        except asyncio.CancelledError:
+        if give_up.interrupted:
             self.cut.append(request.session_id)
-            raise
+            return TurnResult(outcome="retry_later", attempt=3)
         result = self.results.get(request.session_id, ENDED)
         if isinstance(result, Exception):
             raise result
@@ -43,6 +44,7 @@ def batch(pipeline: Pipeline, outlet, clock: FakeClock | None = None) -> TurnBat
     return TurnBatch(
         run=pipeline.run,
         queue=outlet.queue,
+        inbox=outlet.inbox,
         dead_letters=outlet.dead_letters,
         clock=clock,
         metrics=Metrics("burstchat", "burst_worker", clock, io.StringIO()),
@@ -101,12 +103,31 @@ async def test_a_batch_in_which_everything_failed_is_answered_the_same_cold_and_
 async def test_a_retry_leaves_the_function_for_the_retry_queue(outlet, event):
     pipeline = Pipeline(s1=TurnResult(outcome="retry_later", attempt=2, delay_ms=4_200))
     assert await returned(pipeline, outlet, event()) == []
-    ((queue, request, delay_s),) = outlet.turns
+    ((queue, request, delay_s),) = outlet.queue.sent
     assert (queue, request.session_id, request.attempt_hint, delay_s) == ("retry", "s1", 2, 5)
 
 
 async def test_a_hand_over_that_fails_returns_the_message(outlet, event):
-    outlet.available = False
+    outlet.break_down()
+    pipeline = Pipeline(s1=TurnResult(outcome="retry_later", attempt=2, delay_ms=4_200))
+    assert await returned(pipeline, outlet, event()) == ["059f36b4-87a3-44ab-83d2-661975830a7d"]
+
+
+async def test_a_message_whose_hand_over_failed_comes_back_when_its_turn_wants_to_run(
+    outlet, event
+):
+    outlet.break_down()
+    pipeline = Pipeline(
+        s1=TurnResult(outcome="retry_later", attempt=2, delay_ms=4_200),
+        s2=TurnResult(outcome="not_settled"),
+    )
+    assert len(await returned(pipeline, outlet, event())) == 2
+    assert outlet.inbox.hidden == [("059f36b4-87a3-44ab-83d2-661975830a7d", 5)]
+
+
+async def test_a_message_that_cannot_be_hidden_comes_back_all_the_same(outlet, event):
+    outlet.break_down()
+    outlet.inbox.unavailable = True
     pipeline = Pipeline(s1=TurnResult(outcome="retry_later", attempt=2, delay_ms=4_200))
     assert await returned(pipeline, outlet, event()) == ["059f36b4-87a3-44ab-83d2-661975830a7d"]
 
@@ -115,11 +136,13 @@ async def test_with_little_time_left_no_turn_is_begun(outlet, event):
     pipeline = Pipeline()
     assert await returned(pipeline, outlet, event(), BEGIN_NEEDS_MS - 1) == []
     assert pipeline.begun == []
-    assert [(queue, turn.attempt_hint) for queue, turn, _ in outlet.turns] == [("retry", 0)] * 3
+    assert [(queue, turn.attempt_hint) for queue, turn, _ in outlet.queue.sent] == [
+        ("retry", 0)
+    ] * 3
 
 
 async def test_with_little_time_left_and_no_queue_every_id_comes_back(outlet, event):
-    outlet.available = False
+    outlet.break_down()
     assert len(await returned(Pipeline(), outlet, event(), BEGIN_NEEDS_MS - 1)) == 3
 
 
@@ -134,13 +157,31 @@ async def test_a_turn_that_outlasts_the_function_is_handed_over_before_the_platf
     await clock.advance(0.2)
     assert await running == []
     assert pipeline.cut == ["s1", "s2", "s3"]
-    assert [(queue, delay_s) for queue, _, delay_s in outlet.turns] == [("retry", 0)] * 3
+    sent = [(queue, turn.attempt_hint, delay_s) for queue, turn, delay_s in outlet.queue.sent]
+    assert sent == [("retry", 3, 0)] * 3
+    assert {turn.reason for _, turn, _ in outlet.queue.sent} == {"function_limit"}
+
+
+async def test_a_turn_that_ended_at_the_last_moment_is_not_handed_over(outlet, event):
+    """It was told to give up while its end was being written."""
+    clock = FakeClock()
+
+    async def run(request, give_up) -> TurnResult:
+        await clock.sleep(PLENTY_MS)
+        return ENDED
+
+    pipeline = Pipeline()
+    pipeline.run = run
+    running = asyncio.create_task(returned(pipeline, outlet, event(), PLENTY_MS, clock))
+    await clock.advance(PLENTY_MS + 1)
+    assert await running == []
+    assert outlet.queue.sent == []
 
 
 @pytest.mark.case("B-29")
 async def test_a_malformed_body_becomes_a_dead_letter_with_the_raw_body(outlet, event):
     assert await returned(Pipeline(), outlet, event("sqs_malformed")) == []
-    ((queue, letter),) = outlet.letters
+    ((queue, letter),) = outlet.dead_letters.letters
     assert queue == "retry"
     assert (letter.klass, letter.turn, letter.raw) == ("malformed", None, '{"schema":1,"text":')
     assert letter.error.type == "MalformedMessage"
@@ -153,11 +194,11 @@ async def test_a_turn_of_an_unknown_schema_becomes_a_dead_letter(outlet, event):
         '"schema":1', '"schema":9'
     )
     assert await returned(Pipeline(), outlet, unknown) == []
-    assert [letter.error.type for _, letter in outlet.letters] == ["UnsupportedTurn"]
+    assert [letter.error.type for _, letter in outlet.dead_letters.letters] == ["UnsupportedTurn"]
 
 
 async def test_a_malformed_body_that_cannot_be_kept_comes_back(outlet, event):
-    outlet.available = False
+    outlet.break_down()
     assert await returned(Pipeline(), outlet, event("sqs_malformed")) == [
         "c3f1a5e2-1111-4c1c-9d2e-aaaaaaaaaaaa"
     ]
@@ -168,7 +209,7 @@ async def test_whatever_a_body_holds_it_is_kept_and_acknowledged(outlet, event, 
     strange = event("sqs_malformed")
     strange["Records"][0]["body"] = body
     assert await returned(Pipeline(), outlet, strange) == []
-    assert len(outlet.letters) == 1
+    assert len(outlet.dead_letters.letters) == 1
 
 
 @pytest.mark.case("B-37")

@@ -1,11 +1,11 @@
 import pytest
 
-from functions.burst_worker.batch_event import (
-    QueueMessage,
-    UnnamedMessage,
-    batch_answer,
-    read_messages,
-)
+from functions.burst_worker.batch_event import UnnamedMessage, batch_answer, read_messages
+from shared.ports import InboxMessage
+
+
+def message(message_id: str) -> InboxMessage:
+    return InboxMessage(queue="burst", message_id=message_id, receipt="r", body="{}", sent_at_ms=0)
 
 
 def test_messages_are_read_in_the_order_of_the_event(event):
@@ -19,8 +19,14 @@ def test_messages_are_read_in_the_order_of_the_event(event):
 
 
 def test_the_queue_of_a_message_is_read_from_its_arn(event):
-    (message,) = read_messages(event("sqs_malformed"), "burstchat-retry")
-    assert message.queue == "retry"
+    (malformed,) = read_messages(event("sqs_malformed"), "burstchat-retry")
+    assert malformed.queue == "retry"
+
+
+def test_the_receipt_and_the_time_of_sending_name_the_delivery(event):
+    first, *_ = read_messages(event(), "burstchat-retry")
+    assert first.receipt == "AQEBwJnKyrHigUMZj6rYigCgxlaS3SLy0a"
+    assert first.sent_at_ms == 1_700_000_000_012
 
 
 def test_a_repeated_record_is_one_message(event):
@@ -47,13 +53,11 @@ def test_records_without_an_id_are_read_all_the_same(event, damage):
 
 @pytest.mark.case("B-04")
 def test_the_answer_has_exactly_the_keys_that_the_trigger_reads():
-    assert batch_answer([QueueMessage("id-1", "{}", "burst")]) == {
-        "batchItemFailures": [{"itemIdentifier": "id-1"}]
-    }
+    assert batch_answer([message("id-1")]) == {"batchItemFailures": [{"itemIdentifier": "id-1"}]}
     assert batch_answer([]) == {"batchItemFailures": []}
 
 
 @pytest.mark.case("B-04")
 def test_an_empty_id_is_never_answered():
     with pytest.raises(UnnamedMessage):
-        batch_answer([QueueMessage("id-1", "{}", "burst"), QueueMessage("", "{}", "burst")])
+        batch_answer([message("id-1"), message("")])

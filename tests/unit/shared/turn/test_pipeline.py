@@ -32,6 +32,7 @@ from shared.errors import (
     ModelRateLimited,
     ModelRejected,
 )
+from shared.turn.interruption import Interruption
 from tests.fakes.clock import settle
 from tests.fakes.model import CutOff, Forever, Wait
 from tests.fakes.turn_world import TurnWorld, follower, only, shown_text
@@ -444,6 +445,53 @@ async def test_a_cancelled_run_stops_renewing_and_another_worker_takes_over() ->
     assert [f.delta for f in world.frames() if isinstance(f, ResponseDelta) and f.attempt == 2] == [
         "Whole"
     ]
+
+
+async def test_a_turn_that_its_consumer_gives_up_is_reserved_for_the_attempt_that_it_sends() -> (
+    None
+):
+    world = TurnWorld(["Half an ", Forever()])
+    give_up = Interruption()
+    async with world.running():
+        request = await world.accept("Hi")
+        task = asyncio.create_task(world.engine.pipeline.run(request, "burst", give_up=give_up))
+        await world.clock.advance(0.2)
+        give_up.interrupt()
+        result = await world.finish(task, within_s=1)
+
+    assert (result.outcome, result.attempt, result.delay_ms) == ("retry_later", 1, 0)
+    assert world.model.open_calls == 0
+    recovery = world.ledger._session(request.session).turns[request.turn_id].recovery
+    assert (recovery.released, recovery.dispatches) == ("passed_on", 1)
+    assert recovery.reserved_until_ms > world.clock.now_ms()
+    assert world.ledger.due_at_ms[request.ref] == recovery.reserved_until_ms
+
+
+async def test_a_turn_given_up_before_its_claim_is_sent_as_it_came() -> None:
+    world = TurnWorld(["Answer"])
+    give_up = Interruption()
+    async with world.running():
+        request = await world.accept("Hi")
+        world.ledger.unavailable = True
+        task = asyncio.create_task(world.engine.pipeline.run(request, "burst", give_up=give_up))
+        await world.clock.advance(0.2)
+        give_up.interrupt()
+        result = await world.finish(task, within_s=1)
+
+    assert (result.outcome, result.attempt) == ("retry_later", 0)
+    assert world.model.calls == []
+
+
+async def test_a_turn_given_up_after_its_end_has_ended() -> None:
+    world = TurnWorld(["Answer"])
+    give_up = Interruption()
+    async with world.running():
+        request = await world.accept("Hi")
+        task = asyncio.create_task(world.engine.pipeline.run(request, "burst", give_up=give_up))
+        result = await world.finish(task)
+        give_up.interrupt()
+
+    assert (result.outcome, result.status) == ("ended", "completed")
 
 
 async def test_a_fenced_producer_stops_and_writes_nothing_more() -> None:
