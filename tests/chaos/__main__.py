@@ -15,11 +15,11 @@ from pathlib import Path
 
 from tests.chaos.abandoned import leave_turns_alone
 from tests.chaos.drain import SOCKETS, measure_drain
-from tests.chaos.readying import warm_workers
+from tests.chaos.readying import FLEET, warm_workers
 from tests.chaos.report import Results, table
 from tests.chaos.resume import measure_resumes
 from tests.chaos.storm import Storm, run_storm
-from tests.chaos.takeover import measure_takeovers
+from tests.chaos.takeover import Takeovers, measure_takeovers
 from tests.harness.stack import Stack, running_stack
 
 PARTS = ("storm", "abandoned", "takeovers", "resume", "drain")
@@ -35,13 +35,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="burstchat-chaos-"))
     results = Results()
     try:
-        with running_stack(folder, gateways=2, orchestrators=2) as stack:
+        with running_stack(folder, **FLEET) as stack:
             try:
                 asyncio.run(_run(stack, options, seed, results))
             finally:
                 shutil.copytree(folder / "logs", folder / "kept")
     except BaseException:
-        say(f"the run broke off; logs: {folder / 'kept'}")
+        say(f"the run broke off; logs: {folder / 'kept'}\n")
+        sys.stdout.write(table(results) + "\n")
         raise
     say(f"load {_load()}\n")
     sys.stdout.write(table(results) + "\n")
@@ -68,7 +69,8 @@ async def _run(stack: Stack, options: argparse.Namespace, seed: int, results: Re
     if "takeovers" in options.parts:
         await warm_workers(stack, WORKERS)
         say(f"measuring {options.takeovers} takeovers, load {_load()}")
-        results.takeovers = await measure_takeovers(stack, options.takeovers, seed, say)
+        results.takeovers = Takeovers()
+        await measure_takeovers(stack, options.takeovers, seed, results.takeovers, say)
     if "resume" in options.parts:
         say(f"measuring resumes, load {_load()}")
         results.resumes_ms, results.resumed_frames = await measure_resumes(stack, seed)

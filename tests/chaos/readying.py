@@ -17,6 +17,14 @@ FUNCTION = "burstchat-burst-worker:live"
 WITHIN_S = 180.0
 BACK_WITHIN_S = 40.0
 SERVICES = {"gateway": 2, "orchestrator": 2}
+FLEET: dict[str, str | int] = {
+    "gateways": 2,
+    "orchestrators": 2,
+    # However busy this machine is: processes shall hold turns when they are killed.
+    "lag_high_ms": 5_000,
+    "cpu_high_share": "1.0",
+}
+"""Knobs of the stack."""
 
 
 async def services_back(stack: Stack) -> None:

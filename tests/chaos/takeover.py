@@ -45,11 +45,10 @@ class Takeovers:
 
 
 async def measure_takeovers(
-    stack: Stack, wanted: int, seed: int, say: Callable[[str], None]
-) -> Takeovers:
-    """Kill an orchestrator or a worker of the function in mid-turn until `wanted` warm takeovers were seen."""
+    stack: Stack, wanted: int, seed: int, found: Takeovers, say: Callable[[str], None]
+) -> None:
+    """Kill an orchestrator or a worker of the function in mid-turn until `wanted` warm takeovers were found."""
     chance = random.Random(seed)
-    found = Takeovers()
     names = [f"t{seed}-{number}" for number in range(INLINE_TURNS + BURST_TURNS)]
     kills: dict[str, Fault] = {}
     async with crowd(stack, names, chance) as users:
@@ -74,7 +73,6 @@ async def measure_takeovers(
         await asyncio.sleep(LOGS_WITHIN_S)
         await asyncio.to_thread(_collect, stack, kills, found)
         found.audit = await asyncio.to_thread(judge, stack, users)
-    return found
 
 
 async def _ask(users: list[ChaosUser]) -> list[tuple[ChaosUser, str]]:

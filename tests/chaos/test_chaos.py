@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.abandoned import leave_turns_alone
 from tests.chaos.faults import KINDS
-from tests.chaos.readying import limit_retries, warm_workers
+from tests.chaos.readying import FLEET, limit_retries, warm_workers
 from tests.chaos.report import Results, table
 from tests.chaos.storm import Storm, run_storm
 from tests.harness.stack import Stack, running_stack
@@ -22,7 +22,7 @@ WORKERS = 4
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Two gateways and two orchestrators."""
     folder: Path = tmp_path_factory.mktemp("fleet")
-    with running_stack(folder, gateways=2, orchestrators=2) as stack:
+    with running_stack(folder, **FLEET) as stack:
         limit_retries(stack, 2)
         yield stack
 
