@@ -633,7 +633,7 @@ async def test_a_takeover_delivers_the_answer_that_is_already_stored() -> None:
     assert only(frames, ResponseStarted).path == "stored"
     assert shown_text(frames) == "Whole"
     assert len(world.model.calls) == 2
-    assert world.store.puts == 2
+    assert world.store.puts == 3
 
 
 async def test_a_takeover_of_a_turn_whose_user_pressed_stop_ends_cancelled_and_marked() -> None:

@@ -9,13 +9,14 @@ import pytest
 
 from shared.contracts.identifiers import ClaimNonce
 from shared.contracts.ledger import Append, FinishAnswer
-from shared.contracts.server_frames import ResponseFailed, Timings, Usage
+from shared.contracts.server_frames import ResponseCancelled, ResponseFailed, Timings, Usage
 from shared.contracts.stored_turns import StoredTurn
 from shared.contracts.turns import TurnRequest
 from shared.errors import ModelOverloaded
+from shared.turn.stored_replay import replay_stored
 from tests.fakes.clock import settle
 from tests.fakes.model import Forever, Step, Wait
-from tests.fakes.turn_world import TurnWorld, only, shown_text
+from tests.fakes.turn_world import TurnWorld, follower, only, shown_text
 
 HALF: list[Step] = ["Half", Forever()]
 
@@ -111,11 +112,55 @@ async def test_a_stop_before_any_text_gives_way_to_an_answer_that_is_stored(
 
     assert (result.status, result.attempt) == ("completed", 2)
     assert shown_text([f for f in world.frames() if getattr(f, "attempt", 0) == 2]) == "Theirs"
-    assert world.store.items[request.ref] == stored_answer(request, attempt=stored_attempt)
+    kept = world.store.items[request.ref]
+    assert (kept.assistant_text, kept.attempt) == ("Theirs", max(stored_attempt, 2))
     async with world.running():
         await world.answer("And now?")
     contents = [message.content for message in world.model.calls[-1].prompt.messages]
     assert contents[:2] == ["Hi", "Theirs"]
+
+
+async def test_an_answer_that_is_delivered_can_no_longer_be_replaced_by_an_attempt_in_between() -> (
+    None
+):
+    world = TurnWorld(HALF, [Forever()])
+    async with world.running():
+        request = await second_attempt(world)
+        between = world.begin(request)
+        await world.clock.advance(0.5)
+        between.cancel()
+        await settle()
+        world.store.items[request.ref] = stored_answer(request, attempt=1)
+        await world.clock.advance(3.5)
+        delivery = await world.finish(world.begin(request))
+        late = msgspec.structs.replace(
+            stored_answer(request, attempt=2), nonce="between", assistant_text="Other"
+        )
+        winner = await world.store.put(late)
+
+    assert (delivery.status, delivery.attempt) == ("completed", 3)
+    assert winner is not None
+    assert world.store.items[request.ref].assistant_text == "Theirs"
+
+
+async def test_an_answer_that_a_newer_producer_stores_meanwhile_is_left_to_it() -> None:
+    world = TurnWorld(HALF)
+    async with world.running():
+        request = await second_attempt(world)
+        world.store.items[request.ref] = stored_answer(request, attempt=1)
+        newer = msgspec.structs.replace(
+            stored_answer(request, attempt=3), nonce="newer", assistant_text="Newer"
+        )
+
+        async def put(turn: StoredTurn) -> StoredTurn:
+            world.store.items[request.ref] = newer
+            return newer
+
+        world.store.put = put  # type: ignore[method-assign]
+        result = await world.finish(world.begin(request))
+
+    assert (result.outcome, result.attempt) == ("superseded", 2)
+    assert shown_text([f for f in world.frames() if getattr(f, "attempt", 0) == 2]) == ""
 
 
 async def test_an_end_is_marked_as_well_when_the_lease_may_have_lapsed() -> None:
@@ -261,3 +306,19 @@ async def test_a_blank_half_is_never_part_of_the_cached_history() -> None:
     roles = [message.role for message in world.model.calls[-1].prompt.messages]
     assert roles == ["user"]
     await asyncio.sleep(0)
+
+
+async def test_a_partial_answer_that_nobody_read_to_its_end_replays_as_it_ended() -> None:
+    world = TurnWorld(HALF, silence_timeout_ms=60_000)
+    async with world.running():
+        request = await world.accept()
+        task = world.begin(request)
+        await world.clock.advance(1)
+        await world.ledger.unfollow([request.ref], follower(), world.clock.now_ms())
+        await world.finish(task, within_s=20)
+
+    *_, logged = world.log(request)
+    *_, replayed = replay_stored(world.store.items[request.ref])
+    assert isinstance(logged, ResponseCancelled)
+    assert isinstance(replayed, ResponseCancelled)
+    assert replayed.by == logged.by == "disconnect"
