@@ -14,6 +14,7 @@ DELTA_FRAME_LIMIT_BYTES = 32_768
 
 AcceptedPath = Literal["inline", "burst", "queue", "waiting"]
 StartedPath = Literal["inline", "burst", "queue", "stored"]
+CancelledBy = Literal["user", "disconnect"]
 RejectedCode = Literal[
     "busy",
     "overloaded",
@@ -168,7 +169,7 @@ class ResponseCancelled(ServerFrame, frozen=True, kw_only=True, tag="chat.respon
     turn_id: TurnId
     attempt: int
     seq: int
-    by: str  # "user" or "disconnect"
+    by: str  # CancelledBy
     length: int
     sha256: str
 

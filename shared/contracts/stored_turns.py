@@ -7,13 +7,14 @@ from typing import Literal
 import msgspec
 
 from shared.contracts.identifiers import TurnRef
-from shared.contracts.server_frames import SourceLink, Timings, Usage
+from shared.contracts.server_frames import CancelledBy, SourceLink, Timings, Usage
 
 
 class StoredTurn(msgspec.Struct, frozen=True, kw_only=True):
     """An ended turn. `nonce` recognises the writer's own write after an ambiguous failure; times in epoch ms.
 
-    `status` `marker` records an end without an answer; markers are not history.
+    `status` `marker` records an end without an answer; markers are not history. `cancelled_by` is who stopped a
+    `cancelled` turn, None for others.
     """
 
     ref: TurnRef
@@ -31,6 +32,7 @@ class StoredTurn(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[SourceLink, ...]
     accepted_at_ms: int
     completed_at_ms: int
+    cancelled_by: CancelledBy | None = None
 
 
 class StoredPage(msgspec.Struct, frozen=True):

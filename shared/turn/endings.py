@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from shared.contracts.identifiers import TurnId
 from shared.contracts.server_frames import (
+    CancelledBy,
     ResponseCompleted,
     SourceLink,
     TerminalFrame,
@@ -40,7 +40,7 @@ class Failed:
 class Cancelled:
     """Stopped before the answer was complete."""
 
-    by: Literal["user", "disconnect"]
+    by: CancelledBy
 
 
 @dataclass(frozen=True)

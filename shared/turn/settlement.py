@@ -134,6 +134,7 @@ class Settlement:
             stored = self._item(
                 writer, "cancelled", "cancelled", facts, Usage(), stopwatch.timings()
             )
+            stored = msgspec.structs.replace(stored, cancelled_by=ending.by)
             try:
                 winner = await self._archive.put(stored)
                 history = self._window(writer, facts)

@@ -38,7 +38,7 @@ def stored_terminal(stored: StoredTurn, *, attempt: int, seq: int) -> TerminalFr
             turn_id=turn_id,
             attempt=attempt,
             seq=seq,
-            by="user",
+            by=stored.cancelled_by or "user",
             length=len(text),
             sha256=text_digest(text),
         )

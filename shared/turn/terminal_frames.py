@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from msgspec import UNSET
 
 from shared.contracts.identifiers import TurnId
 from shared.contracts.ledger import TurnState
 from shared.contracts.server_frames import (
+    CancelledBy,
     ResponseCancelled,
     ResponseExpired,
     ResponseFailed,
@@ -67,7 +68,7 @@ def failed_unclaimed_frame(turn_id: TurnId, end: FailedEnd) -> TerminalMaker:
     return make
 
 
-def cancelled_frame(turn_id: TurnId, text: str, by: Literal["user", "disconnect"]) -> TerminalMaker:
+def cancelled_frame(turn_id: TurnId, text: str, by: CancelledBy) -> TerminalMaker:
     """`chat.response.cancelled` after `text` was shown; empty where nobody holds the turn."""
     digest = text_digest(text)
 

@@ -69,7 +69,24 @@ def test_a_long_answer_is_cut_small_and_always_the_same_way(text: str) -> None:
 
 
 def test_a_stopped_turn_ends_cancelled() -> None:
-    *_, end = replay_stored(stored(status="cancelled"))
+    *_, end = replay_stored(stored(status="cancelled", cancelled_by="user"))
 
     assert isinstance(end, ResponseCancelled)
     assert (end.by, end.length) == ("user", 4)
+
+
+def test_a_replay_says_who_stopped_the_turn() -> None:
+    *_, end = replay_stored(stored(status="cancelled", cancelled_by="disconnect"))
+
+    assert isinstance(end, ResponseCancelled)
+    assert end.by == "disconnect"
+
+
+def test_a_turn_stored_before_that_was_kept_counts_as_stopped_by_its_user() -> None:
+    item = msgspec.json.decode(msgspec.json.encode(stored(status="cancelled")))
+    del item["cancelled_by"]
+
+    *_, end = replay_stored(msgspec.convert(item, StoredTurn))
+
+    assert isinstance(end, ResponseCancelled)
+    assert end.by == "user"
