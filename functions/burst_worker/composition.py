@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from functions.burst_worker.batch import TurnBatch
-from functions.burst_worker.batch_event import batch_answer, read_messages
+from functions.burst_worker.messages import read_messages
+from functions.sqs_batch import batch_answer
 from shared.bootstrap.worker import Worker, open_worker
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.turns import TurnRequest

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from functions.dlq_triage.dead_message import batch_answer, read_messages
+from functions.dlq_triage.dead_message import read_messages
 from functions.dlq_triage.triage import Triage
+from functions.sqs_batch import batch_answer
 from shared.bootstrap.triage import open_triage_ports
 from shared.clock import SystemClock, SystemRandomness
 from shared.contracts.turns import QueueName

@@ -1,13 +1,13 @@
-"""The trigger's event as dead messages, and the answer that it expects."""
+"""A batch of the dead-letter queues' trigger as dead messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-from aws_lambda_powertools.utilities.data_classes import SQSEvent
 
+from functions.sqs_batch import read_records
 from shared.contracts.turns import QueueName
 
 
@@ -20,33 +20,14 @@ class DeadMessage(msgspec.Struct, frozen=True):
     receives: int
 
 
-class UnnamedMessage(Exception):
-    """A record that must come back has no id. An empty id in the answer is undefined, so the whole batch returns."""
-
-
 def read_messages(event: dict[str, Any], queues: Mapping[str, QueueName]) -> Sequence[DeadMessage]:
-    """The batch in its order; a repeated id is one message. `queues`: dead-letter queue's name → its queue."""
-    if not event.get("Records"):
-        return ()
-    messages: dict[str, DeadMessage] = {}
-    for position, record in enumerate(SQSEvent(event).records):
-        message_id = record.get("messageId") or ""
-        name = (record.get("eventSourceARN") or "").rpartition(":")[2]
-        receives = (record.get("attributes") or {}).get("ApproximateReceiveCount", "0")
-        messages[message_id or f"#{position}"] = DeadMessage(
-            message_id,
-            record.get("body") or "",
-            queues.get(name, "burst"),
-            int(receives) if receives.isdigit() else 0,
+    """The batch in its order. `queues`: dead-letter queue's name → its queue."""
+    return tuple(
+        DeadMessage(
+            record.message_id,
+            record.body,
+            queues.get(record.queue_name, "burst"),
+            record.receives,
         )
-    return tuple(messages.values())
-
-
-def batch_answer(returned: Iterable[DeadMessage]) -> dict[str, Any]:
-    """What the trigger expects: the messages to keep. Raises UnnamedMessage."""
-    failures = []
-    for message in returned:
-        if not message.message_id:
-            raise UnnamedMessage
-        failures.append({"itemIdentifier": message.message_id})
-    return {"batchItemFailures": failures}
+        for record in read_records(event)
+    )

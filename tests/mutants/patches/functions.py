@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _BATCH = "functions/burst_worker/batch.py"
 _BATCH_TEST = "tests/unit/functions/burst_worker/test_batch.py"
-_EVENT_TEST = "tests/unit/functions/burst_worker/test_batch_event.py"
+_SQS_TEST = "tests/unit/functions/test_sqs_batch.py"
 _ENVIRONMENT_TEST = "tests/unit/functions/burst_worker/test_environment.py"
 
 MUTANTS = (
@@ -21,18 +21,18 @@ MUTANTS = (
     Mutant(
         "B-04",
         "the answer's key is misspelt",
-        "functions/burst_worker/batch_event.py",
+        "functions/sqs_batch.py",
         '"itemIdentifier"',
         '"ItemIdentifier"',
-        f"{_EVENT_TEST}::test_the_answer_has_exactly_the_keys_that_the_trigger_reads",
+        f"{_SQS_TEST}::test_the_answer_has_exactly_the_keys_that_the_trigger_reads",
     ),
     Mutant(
         "B-04",
         "an empty id is answered",
-        "functions/burst_worker/batch_event.py",
+        "functions/sqs_batch.py",
         "            raise UnnamedMessage\n",
         "            pass\n",
-        f"{_EVENT_TEST}::test_an_empty_id_is_never_answered",
+        f"{_SQS_TEST}::test_an_empty_id_is_never_answered",
     ),
     Mutant(
         "P9",

@@ -6,7 +6,8 @@ import logging
 import pytest
 
 from functions.burst_worker.batch import BEGIN_NEEDS_MS, HAND_OVER_NEEDS_MS, TurnBatch
-from functions.burst_worker.batch_event import batch_answer, read_messages
+from functions.burst_worker.messages import read_messages
+from functions.sqs_batch import batch_answer
 from shared.telemetry import Metrics, configure_logging
 from shared.turn.result import TurnResult
 from tests.fakes.clock import FakeClock, settle
