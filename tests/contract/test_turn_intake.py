@@ -142,7 +142,7 @@ class OrchestratorDoor:
 
     def __init__(self) -> None:
         self.behind = FakeIntake()
-        self.closed = False
+        self.is_closed = False
 
     async def submit(self, request: TurnRequest) -> IntakeDecision:
         return await self.behind.submit(request)
