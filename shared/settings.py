@@ -457,6 +457,12 @@ def _queue_faults(settings: Settings) -> Iterator[str]:
             f"{PREFIX}QUEUE_EXTEND_S ({queue.queue_extend_s}) must be at most half of "
             f"{PREFIX}QUEUE_VISIBILITY_S ({queue.queue_visibility_s})."
         )
+    if queue.queue_poll_s * 1_000 >= queue.queue_runner_drain_ms:
+        # A receive that is cut goes on at SQS and swallows what the drain gives back, for its visibility.
+        yield (
+            f"{PREFIX}QUEUE_POLL_S ({queue.queue_poll_s}) must end within "
+            f"{PREFIX}QUEUE_RUNNER_DRAIN_MS ({queue.queue_runner_drain_ms})."
+        )
     if queue.burst_consumer == "ecs" and not settings.aws.retry_dlq_url:
         yield f"{PREFIX}RETRY_DLQ_URL is missing: {PREFIX}BURST_CONSUMER=ecs drains retry, too."
 
