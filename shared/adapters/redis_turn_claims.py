@@ -39,6 +39,7 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.recovery import SENT_RELEASES, Release
 from shared.contracts.turns import EndStatus, Path, TurnRequest, encode_turn
+from shared.policy.lease_trust import LeaseTrust
 from shared.telemetry import Log
 
 _log = Log("ledger")
@@ -339,10 +340,8 @@ class _OwnerWatch:
     """Whose connections the turns of this process are read by, and since when Redis answers about them."""
 
     def __init__(self, owner_lease_ms: int) -> None:
-        self._owner_lease_ms = owner_lease_ms
         self._owners: set[OwnerId] = set()
-        self._renewed_at_ms: int | None = None
-        self._answering_since_ms = 0
+        self._trust = LeaseTrust(owner_lease_ms)
 
     def note(self, followers: Iterable[Follower]) -> None:
         self._owners.update(follower.owner for follower in followers)
@@ -358,11 +357,8 @@ class _OwnerWatch:
                 self.note(answer.followers)
 
     def lost_touch(self) -> None:
-        self._renewed_at_ms = None
+        self._trust.lose()
 
     def may_judge(self, now_ms: int) -> bool:
-        last_ms = self._renewed_at_ms
-        if last_ms is None or now_ms - last_ms > self._owner_lease_ms:
-            self._answering_since_ms = now_ms
-        self._renewed_at_ms = now_ms
-        return now_ms - self._answering_since_ms >= self._owner_lease_ms
+        self._trust.answered(now_ms)
+        return self._trust.is_earned(now_ms)

@@ -15,6 +15,7 @@ from shared.clock import Clock, Randomness
 from shared.contracts.identifiers import made_at_ms
 from shared.contracts.recovery import DueEntry, DueMove, DueTurn
 from shared.errors import ChatError, DependencyUnavailable
+from shared.policy.lease_trust import LeaseTrust
 from shared.policy.sweeping import (
     Decision,
     DispatchAsNew,
@@ -47,40 +48,6 @@ _Act = DispatchAsNew | OfferToIntake | ResendToOwnQueue | TakeOver | Expire | Fa
 _Judged = tuple[DueEntry, DueTurn | None, Decision]
 
 
-class LedgerTrust:
-    """Since when the ledger has answered without a break; leases say nothing before that has been a full lease."""
-
-    def __init__(self, *, lease_ms: int, randomness: Randomness) -> None:
-        self._lease_s = lease_ms / 1000
-        self._randomness = randomness
-        self._answered_at_s: float | None = None
-        self._earned_at_s = 0.0
-
-    def earned(self, now_s: float) -> bool:
-        """True when producers have had the time to renew their claims."""
-        last_s = self._answered_at_s
-        return (
-            last_s is not None and self._is_unbroken(last_s, now_s) and now_s >= self._earned_at_s
-        )
-
-    def answered(self, now_s: float) -> None:
-        """The ledger has answered just now."""
-        last_s = self._answered_at_s
-        if last_s is None or not self._is_unbroken(last_s, now_s):
-            # Spread over a third of a lease: sweepers that lost the ledger together do not start together.
-            spread_s = self._randomness.uniform(0, self._lease_s / 3)
-            self._earned_at_s = now_s + self._lease_s + spread_s
-        self._answered_at_s = now_s
-
-    def lose(self) -> None:
-        """The ledger could not be asked."""
-        self._answered_at_s = None
-
-    def _is_unbroken(self, last_s: float, now_s: float) -> bool:
-        # A process that stood still for a lease cannot know what happened meanwhile.
-        return now_s - last_s < self._lease_s
-
-
 class Sweeper:
     """One per process that sweeps. `sweeper` names it in holdings and reservations."""
 
@@ -108,7 +75,10 @@ class Sweeper:
         self._metrics = metrics
         self._limits = limits
         self._interval_s = interval_ms / 1000
-        self._trust = LedgerTrust(lease_ms=limits.lease_ms, randomness=randomness)
+        # Spread over a third of a lease: sweepers that lost the ledger together do not start together.
+        self._trust = LeaseTrust(
+            limits.lease_ms, spread_ms=lambda: randomness.uniform(0, limits.lease_ms / 3)
+        )
         self._is_away = False
         self._acts: set[asyncio.Task[None]] = set()
 
@@ -138,10 +108,10 @@ class Sweeper:
             _log.exception("sweeper.crashed", error)
 
     async def _sweep(self) -> None:
-        if not self._trust.earned(self._clock.monotonic_s()):
+        if not self._trust.is_earned(self._now_ms()):
             # Holding a set without acting on it would only keep others from it.
             await self._due.ask()
-            self._trust.answered(self._clock.monotonic_s())
+            self._trust.answered(self._now_ms())
             return
         if self._is_away:
             self._is_away = False
@@ -153,13 +123,16 @@ class Sweeper:
         now_ms = self._clock.now_ms()
         entries = await self._due.due(sweeper=self._sweeper, now_ms=now_ms, limit=ENTRIES_PER_SET)
         turns = await self._due.look([entry.turn for entry in entries], now_ms)
-        self._trust.answered(self._clock.monotonic_s())
+        self._trust.answered(self._now_ms())
         self._note_lateness(entries, now_ms)
         judged = [
             (entry, turn, self._judge(entry, turn, now_ms))
             for entry, turn in zip(entries, turns, strict=True)
         ]
         await self._settle(_bounded(judged, free), now_ms)
+
+    def _now_ms(self) -> float:
+        return self._clock.monotonic_s() * 1000
 
     def _note_lateness(self, entries: Sequence[DueEntry], now_ms: int) -> None:
         late_ms = max((now_ms - entry.due_at_ms for entry in entries), default=0)

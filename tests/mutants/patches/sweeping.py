@@ -108,9 +108,9 @@ MUTANTS = (
     Mutant(
         "B-16",
         "leases are judged at once after an outage",
-        "shared/turn/sweeper.py",
-        "self._earned_at_s = now_s + self._lease_s + spread_s",
-        "self._earned_at_s = now_s",
+        "shared/policy/lease_trust.py",
+        "self._earned_at_ms = now_ms + self._lease_ms + self._spread_ms()",
+        "self._earned_at_ms = now_ms",
         f"{_SWEEPER_TEST}::test_no_takeover_of_living_workers_when_redis_comes_back",
     ),
     Mutant(

@@ -21,8 +21,8 @@ from shared.contracts.server_frames import (
 )
 from shared.contracts.turns import TurnRequest
 from shared.errors import DependencyUnavailable, ModelOverloaded
-from shared.turn.sweeper import ACTS_AT_ONCE, LedgerTrust
-from tests.fakes.clock import FakeRandomness, settle
+from shared.turn.sweeper import ACTS_AT_ONCE
+from tests.fakes.clock import settle
 from tests.fakes.model import Forever, Wait
 from tests.fakes.sweep_world import Process, SweepWorld
 from tests.fakes.turn_world import SESSION, follower, only, shown_text
@@ -600,26 +600,6 @@ class TestLedgerAway:
             await seconds(world, 3)
 
         assert only(world.frames(), ResponseCompleted).attempt == 2
-
-    @pytest.mark.case("B-26")
-    async def test_sweepers_that_lost_the_ledger_together_come_back_apart(self) -> None:
-        earned_at_s = []
-        for seed in range(5):
-            trust = LedgerTrust(lease_ms=3_000, randomness=FakeRandomness(seed))
-            now_s = 0.0
-            while not trust.earned(now_s):
-                trust.answered(now_s)
-                now_s += 0.001
-            earned_at_s.append(now_s)
-        assert len(set(earned_at_s)) == 5
-        assert all(3 <= now_s <= 4.1 for now_s in earned_at_s)
-
-    async def test_a_sweeper_that_stood_still_trusts_the_ledger_anew(self) -> None:
-        trust = LedgerTrust(lease_ms=3_000, randomness=FakeRandomness())
-        for tick in range(20):
-            trust.answered(tick / 2)
-        assert trust.earned(10)
-        assert not trust.earned(13)
 
     async def test_an_act_that_meets_an_absent_ledger_is_done_later(self) -> None:
         world = SweepWorld(HALF, WHOLE)
