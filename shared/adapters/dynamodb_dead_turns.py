@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from shared.adapters.aws_json_api import AwsJsonApi, AwsRefusal
+from shared.adapters.dynamodb_items import Number, Text, number, read_answer
 from shared.clock import Clock
 from shared.contracts.dead_turns import DeadTurn, DeadTurnBrief, Kept, Step
 from shared.errors import DependencyUnavailable
@@ -28,37 +29,29 @@ _Answer = TypeVar("_Answer")
 _encode = msgspec.json.encode
 
 
-class _Text(msgspec.Struct):
-    S: str
-
-
-class _Number(msgspec.Struct):
-    N: str
-
-
 class _Record(msgspec.Struct):
-    record: _Text
-    steps: _Number
-    expires_at: _Number
+    record: Text
+    steps: Number
+    expires_at: Number
 
 
 class _Brief(msgspec.Struct):
-    pk: _Text
-    id: _Text
-    brief: _Text
-    state: _Text
+    pk: Text
+    id: Text
+    brief: Text
+    state: Text
 
 
 class _Place(msgspec.Struct):
-    fingerprint: _Text
-    death: _Text  # sort key of the record
-    rank: _Number
-    life: _Number
-    expires_at: _Number
+    fingerprint: Text
+    death: Text  # sort key of the record
+    rank: Number
+    life: Number
+    expires_at: Number
 
 
 class _Fingerprint(msgspec.Struct):
-    sk: _Text
+    sk: Text
 
 
 class _FoundPlace(msgspec.Struct):
@@ -70,7 +63,7 @@ class _FoundRecord(msgspec.Struct):
 
 
 class _Lifetime(msgspec.Struct):
-    expires_at: _Number
+    expires_at: Number
 
 
 class _Replaced(msgspec.Struct):
@@ -96,7 +89,7 @@ class DynamoDbDeadTurns:
         is_new_fingerprint = await self._note_fingerprint(turn)
         place = await self._place(turn.id)
         rank = _rank(turn)
-        if place is not None and int(place.rank.N) >= rank:
+        if place is not None and place.rank.value >= rank:
             return Kept(False, is_new_fingerprint)
         earlier = None if place is None else await self._read(place)
         if earlier is not None:
@@ -116,7 +109,7 @@ class DynamoDbDeadTurns:
 
     async def fingerprints(self) -> Sequence[str]:
         """See DeadTurns."""
-        query = self._query("pk = :pk", {":pk": _Text(_FINGERPRINTS)})
+        query = self._query("pk = :pk", {":pk": Text(_FINGERPRINTS)})
         return [_convert(item, _Fingerprint).sk.S async for item in self._items(query)]
 
     async def of_fingerprint(
@@ -125,7 +118,7 @@ class DynamoDbDeadTurns:
         """See DeadTurns. Reads whole items, transfers briefs."""
         query = self._query(
             "pk = :pk AND sk >= :since",
-            {":pk": _Text(fingerprint), ":since": _Text(f"{since_ms:013d}")},
+            {":pk": Text(fingerprint), ":since": Text(f"{since_ms:013d}")},
         )
         query["ProjectionExpression"] = "pk, id, brief, #state"
         query["ExpressionAttributeNames"] = {"#state": "state"}
@@ -150,10 +143,10 @@ class DynamoDbDeadTurns:
             "ConditionExpression": "steps = :seen",
             "ExpressionAttributeNames": {"#record": "record", "#state": "state"},
             "ExpressionAttributeValues": {
-                ":record": _Text(_fit(noted)),
-                ":steps": _Number(str(len(noted.trail))),
-                ":state": _Text(noted.state),
-                ":seen": _Number(str(len(turn.trail))),
+                ":record": Text(_fit(noted)),
+                ":steps": number(len(noted.trail)),
+                ":state": Text(noted.state),
+                ":seen": number(len(turn.trail)),
             },
         }
         try:
@@ -166,34 +159,34 @@ class DynamoDbDeadTurns:
     async def _note_fingerprint(self, turn: DeadTurn) -> bool:
         request = {
             "TableName": self._table,
-            "Key": {"pk": _Text(_FINGERPRINTS), "sk": _Text(turn.letter.fingerprint)},
+            "Key": {"pk": Text(_FINGERPRINTS), "sk": Text(turn.letter.fingerprint)},
             "UpdateExpression": "SET expires_at = :until",
             "ExpressionAttributeValues": {":until": self._expires_at()},
             "ReturnValues": "ALL_OLD",
         }
-        old = _decode(await self._call("UpdateItem", request), _Replaced).Attributes
-        return old is None or int(old.expires_at.N) <= self._now_s()
+        old = read_answer(await self._call("UpdateItem", request), _Replaced).Attributes
+        return old is None or old.expires_at.value <= self._now_s()
 
     def _writes(self, turn: DeadTurn, rank: int, place: _Place | None) -> dict[str, Any]:
-        pk = _Text(turn.letter.fingerprint)
-        sk = _Text(f"{turn.letter.dead_at_ms:013d}#{turn.id}")
+        pk = Text(turn.letter.fingerprint)
+        sk = Text(f"{turn.letter.dead_at_ms:013d}#{turn.id}")
         record = {
             "pk": pk,
             "sk": sk,
-            "id": _Text(turn.id),
-            "brief": _Text(_encode(_brief_of(turn)).decode()),
-            "state": _Text(turn.state),
-            "steps": _Number(str(len(turn.trail))),
-            "record": _Text(_fit(turn)),
+            "id": Text(turn.id),
+            "brief": Text(_encode(_brief_of(turn)).decode()),
+            "state": Text(turn.state),
+            "steps": number(len(turn.trail)),
+            "record": Text(_fit(turn)),
             "expires_at": self._expires_at(),
         }
         pointer = {
-            "pk": _Text(f"turn#{turn.id}"),
-            "sk": _Text(_PLACE),
+            "pk": Text(f"turn#{turn.id}"),
+            "sk": Text(_PLACE),
             "fingerprint": pk,
             "death": sk,
-            "rank": _Number(str(rank)),
-            "life": _Number(str(turn.life_ms)),
+            "rank": number(rank),
+            "life": number(turn.life_ms),
             "expires_at": self._expires_at(),
         }
         condition: dict[str, Any] = {"ConditionExpression": "attribute_not_exists(pk)"}
@@ -207,7 +200,7 @@ class DynamoDbDeadTurns:
             {"Put": {"TableName": self._table, "Item": pointer, **condition}},
             {"Put": {"TableName": self._table, "Item": record}},
         ]
-        is_replaced = place is not None and int(place.life.N) == turn.life_ms
+        is_replaced = place is not None and place.life.value == turn.life_ms
         if place is not None and is_replaced and (place.fingerprint, place.death) != (pk, sk):
             key = {"pk": place.fingerprint, "sk": place.death}
             writes.append({"Delete": {"TableName": self._table, "Key": key}})
@@ -217,10 +210,10 @@ class DynamoDbDeadTurns:
         """Where the latest death lies, one that is past its time included: its rank is still compared."""
         request = {
             "TableName": self._table,
-            "Key": {"pk": _Text(f"turn#{turn_id}"), "sk": _Text(_PLACE)},
+            "Key": {"pk": Text(f"turn#{turn_id}"), "sk": Text(_PLACE)},
             "ConsistentRead": True,
         }
-        return _decode(await self._call("GetItem", request), _FoundPlace).Item
+        return read_answer(await self._call("GetItem", request), _FoundPlace).Item
 
     async def _read(self, place: _Place) -> DeadTurn | None:
         request = {
@@ -228,23 +221,23 @@ class DynamoDbDeadTurns:
             "Key": {"pk": place.fingerprint, "sk": place.death},
             "ConsistentRead": True,
         }
-        item = _decode(await self._call("GetItem", request), _FoundRecord).Item
-        if item is None or int(item.expires_at.N) <= self._now_s():
+        item = read_answer(await self._call("GetItem", request), _FoundRecord).Item
+        if item is None or item.expires_at.value <= self._now_s():
             return None
-        return _decode(item.record.S.encode(), DeadTurn)
+        return read_answer(item.record.S, DeadTurn)
 
     def _query(self, condition: str, values: dict[str, Any]) -> dict[str, Any]:
         return {
             "TableName": self._table,
             "KeyConditionExpression": condition,
             "FilterExpression": "expires_at > :now",
-            "ExpressionAttributeValues": {**values, ":now": _Number(str(self._now_s()))},
+            "ExpressionAttributeValues": {**values, ":now": number(self._now_s())},
             "ConsistentRead": True,
         }
 
     async def _items(self, query: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         while True:
-            page = _decode(await self._call("Query", query), _Page)
+            page = read_answer(await self._call("Query", query), _Page)
             for item in page.Items:
                 yield item
             if not page.LastEvaluatedKey:
@@ -254,8 +247,8 @@ class DynamoDbDeadTurns:
     async def _call(self, operation: str, request: dict[str, Any]) -> bytes:
         return await self._api.call(operation, _encode(request))
 
-    def _expires_at(self) -> _Number:
-        return _Number(str(self._now_s() + self._kept_s))
+    def _expires_at(self) -> Number:
+        return number(self._now_s() + self._kept_s)
 
     def _now_s(self) -> int:
         return self._clock.now_ms() // 1000
@@ -282,7 +275,7 @@ def _brief_of(turn: DeadTurn) -> DeadTurnBrief:
 
 
 def _brief(item: _Brief) -> DeadTurnBrief:
-    brief = _decode(item.brief.S.encode(), DeadTurnBrief)
+    brief = read_answer(item.brief.S, DeadTurnBrief)
     return _convert({**msgspec.to_builtins(brief), "state": item.state.S}, DeadTurnBrief)
 
 
@@ -309,13 +302,6 @@ def _cut(turn: DeadTurn) -> DeadTurn:
         )
         letter = msgspec.structs.replace(letter, error=error, attempts=letter.attempts[-1:])
     return msgspec.structs.replace(turn, letter=letter, is_cut=True)
-
-
-def _decode(body: bytes, type_: type[_Answer]) -> _Answer:
-    try:
-        return msgspec.json.decode(body, type=type_)
-    except msgspec.MsgspecError as error:
-        raise DependencyUnavailable("DynamoDB's answer cannot be read") from error
 
 
 def _convert(item: dict[str, Any], type_: type[_Answer]) -> _Answer:

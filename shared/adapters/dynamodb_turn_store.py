@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from shared.adapters.aws_json_api import AwsJsonApi, AwsRefusal
+from shared.adapters.dynamodb_items import Number, Text, number, read_answer
 from shared.clock import Clock
 from shared.contracts.identifiers import SessionRef, TurnId, TurnRef
 from shared.contracts.stored_turns import StoredPage, StoredTurn
@@ -16,28 +17,19 @@ ITEM_LIMIT_BYTES = 409_600
 _DAY_S = 86_400
 _PAGE_SLACK = 1  # one more than asked tells whether older turns exist
 
-_Answer = TypeVar("_Answer")
 _encode = msgspec.json.encode
-
-
-class _Text(msgspec.Struct):
-    S: str
-
-
-class _Number(msgspec.Struct):
-    N: str
 
 
 class _Item(msgspec.Struct):
     """What the conditions and filters look at, beside the whole turn as JSON (so no number is ever a float)."""
 
-    pk: _Text
-    sk: _Text
-    attempt: _Number
-    nonce: _Text
-    status: _Text
-    expires_at: _Number  # epoch seconds: the table's time-to-live attribute
-    turn: _Text
+    pk: Text
+    sk: Text
+    attempt: Number
+    nonce: Text
+    status: Text
+    expires_at: Number  # epoch seconds: the table's time-to-live attribute
+    turn: Text
 
 
 class _Found(msgspec.Struct):
@@ -71,7 +63,7 @@ class DynamoDbTurnStore:
             "ConditionExpression": "attribute_not_exists(pk) OR attempt < :attempt OR expires_at <= :now",
             "ExpressionAttributeValues": {
                 ":attempt": item.attempt,
-                ":now": _Number(str(self._now_s())),
+                ":now": number(self._now_s()),
             },
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
@@ -80,7 +72,7 @@ class DynamoDbTurnStore:
         except AwsRefusal as refusal:
             if refusal.code != "ConditionalCheckFailedException":
                 raise
-            winner = _read(refusal.body, _Found).Item
+            winner = read_answer(refusal.body, _Found).Item
             if winner is None:
                 raise DependencyUnavailable("the winning turn could not be read") from refusal
             if (winner.attempt.N, winner.nonce.S) == (item.attempt.N, item.nonce.S):
@@ -92,11 +84,11 @@ class DynamoDbTurnStore:
         """One stored turn or marker, None when absent or past its time to live."""
         request = {
             "TableName": self._table,
-            "Key": {"pk": _Text(turn.session.slot_tag), "sk": _Text(turn.turn_id)},
+            "Key": {"pk": Text(turn.session.slot_tag), "sk": Text(turn.turn_id)},
             "ConsistentRead": True,
         }
-        item = _read(await self._api.call("GetItem", _encode(request)), _Found).Item
-        if item is None or int(item.expires_at.N) <= self._now_s():
+        item = read_answer(await self._api.call("GetItem", _encode(request)), _Found).Item
+        if item is None or item.expires_at.value <= self._now_s():
             return None
         return _turn(item)
 
@@ -110,7 +102,7 @@ class DynamoDbTurnStore:
         while len(turns) < wanted:
             # DynamoDB counts items before it filters, so a page may bring fewer than asked.
             request["Limit"] = wanted - len(turns)
-            page = _read(await self._api.call("Query", _encode(request)), _Page)
+            page = read_answer(await self._api.call("Query", _encode(request)), _Page)
             turns.extend(_turn(item) for item in page.Items)
             if not page.LastEvaluatedKey:
                 break
@@ -119,12 +111,12 @@ class DynamoDbTurnStore:
 
     def _query(self, session: SessionRef, before: TurnId | None) -> dict[str, Any]:
         values = {
-            ":pk": _Text(session.slot_tag),
-            ":marker": _Text("marker"),
-            ":now": _Number(str(self._now_s())),
+            ":pk": Text(session.slot_tag),
+            ":marker": Text("marker"),
+            ":now": number(self._now_s()),
         }
         if before is not None:
-            values[":before"] = _Text(before)
+            values[":before"] = Text(before)
         return {
             "TableName": self._table,
             "KeyConditionExpression": "pk = :pk"
@@ -138,13 +130,13 @@ class DynamoDbTurnStore:
 
     def _item(self, turn: StoredTurn) -> _Item:
         item = _Item(
-            pk=_Text(turn.ref.session.slot_tag),
-            sk=_Text(turn.ref.turn_id),
-            attempt=_Number(str(turn.attempt)),
-            nonce=_Text(turn.nonce),
-            status=_Text(turn.status),
-            expires_at=_Number(str(self._now_s() + self._kept_s)),
-            turn=_Text(_encode(turn).decode()),
+            pk=Text(turn.ref.session.slot_tag),
+            sk=Text(turn.ref.turn_id),
+            attempt=number(turn.attempt),
+            nonce=Text(turn.nonce),
+            status=Text(turn.status),
+            expires_at=number(self._now_s() + self._kept_s),
+            turn=Text(_encode(turn).decode()),
         )
         size_bytes = _size_bytes(item)
         if size_bytes > ITEM_LIMIT_BYTES:
@@ -160,7 +152,7 @@ def _size_bytes(item: _Item) -> int:
     total = 0
     for name in item.__struct_fields__:
         value = getattr(item, name)
-        total += len(name) + len((value.N if isinstance(value, _Number) else value.S).encode())
+        total += len(name) + len((value.N if isinstance(value, Number) else value.S).encode())
     return total
 
 
@@ -169,10 +161,3 @@ def _turn(item: _Item) -> StoredTurn:
         return msgspec.json.decode(item.turn.S, type=StoredTurn)
     except msgspec.MsgspecError as error:
         raise DependencyUnavailable(f"stored turn {item.sk.S} cannot be read") from error
-
-
-def _read(body: bytes, type_: type[_Answer]) -> _Answer:
-    try:
-        return msgspec.json.decode(body, type=type_)
-    except msgspec.MsgspecError as error:
-        raise DependencyUnavailable("DynamoDB's answer cannot be read") from error

@@ -33,8 +33,8 @@ MUTANTS = (
         "B-22",
         "a turn is read eventually",
         _STORE,
-        '_Text(turn.turn_id)},\n            "ConsistentRead": True,',
-        '_Text(turn.turn_id)},\n            "ConsistentRead": False,',
+        'Text(turn.turn_id)},\n            "ConsistentRead": True,',
+        'Text(turn.turn_id)},\n            "ConsistentRead": False,',
         f"{_STORE_TEST}::test_every_read_asks_for_what_was_just_written",
     ),
     Mutant(
