@@ -22,6 +22,11 @@ from tests.harness.stack import Stack
 INLINE_TURNS = 16
 BURST_TURNS = 9
 """A batch less one, so that the burst trigger does not need a second process."""
+SCRIPTS: dict[Role, Script] = {
+    "orchestrator": Script(tokens=120, tokens_per_s=40, ttft_ms=100),
+    # Overflow starts last: the others must still be at it then.
+    "burst_worker": Script(tokens=240, tokens_per_s=40, ttft_ms=100),
+}
 ROUND_WITHIN_S = 120.0
 ROUND_LIMIT = 100
 LOGS_WITHIN_S = 5.0
@@ -57,7 +62,7 @@ async def measure_takeovers(
             role: Role = "burst_worker" if number % 4 == 3 else "orchestrator"
             await services_back(stack)
             async with asyncio.timeout(ROUND_WITHIN_S):
-                asked = await _ask(users)
+                asked = await _ask(users, role)
                 fault = await asyncio.to_thread(_kill_busiest, stack, role)
                 await asyncio.gather(*(user.ended(m) for user, m in asked))
             for user, message_id in asked:
@@ -75,10 +80,10 @@ async def measure_takeovers(
         found.audit = await asyncio.to_thread(judge, stack, users)
 
 
-async def _ask(users: list[ChaosUser]) -> list[tuple[ChaosUser, str]]:
-    """A message from everyone; answers once every turn runs."""
-    script = Script(tokens=120, tokens_per_s=40, ttft_ms=100)
-    asked = [(user, await user.say(script)) for user in users]
+async def _ask(users: list[ChaosUser], role: Role) -> list[tuple[ChaosUser, str]]:
+    """A message from as many as reach that role; answers once every turn runs."""
+    speakers = users if role == "burst_worker" else users[:INLINE_TURNS]
+    asked = [(user, await user.say(SCRIPTS[role])) for user in speakers]
     await asyncio.gather(*(user.until(message_id, "streaming") for user, message_id in asked))
     return asked
 
