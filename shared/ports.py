@@ -382,7 +382,7 @@ class ChatModel(Protocol):
     def stream(
         self, prompt: Prompt
     ) -> AbstractAsyncContextManager[AsyncIterator[Sequence[ModelEvent]]]:
-        """Open one call, no retries. Each item is what one network read brought.
+        """Open one call, no retries and no limit of time, which its caller keeps. Each item is one network read's.
 
         Leaving the context closes the provider's connection at once, cancelled or not. Raises the ModelX errors
         of shared/errors.py; a stream that ends without ModelStopped raises ModelDisconnected.

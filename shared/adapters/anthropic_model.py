@@ -15,7 +15,7 @@ from shared.adapters.anthropic_events import EventDecoder, Framing
 from shared.adapters.sse_framing import SseFraming
 from shared.clock import Clock
 from shared.contracts.model import ModelEvent, Prompt
-from shared.errors import ConfigurationError, ModelTimeout
+from shared.errors import ConfigurationError
 
 PROVIDER_URL = "https://api.anthropic.com"
 NO_TIMEOUT = httpx2.Timeout(None)
@@ -30,7 +30,7 @@ AnyClient = anthropic.AsyncAnthropic | anthropic.AsyncAnthropicBedrock
 
 
 class MessagesModel:
-    """Streams from a Messages API. Retries nothing: the turn's own limits decide about another call.
+    """Streams from a Messages API. Retries nothing and waits for ever: the turn's own limits decide about both.
 
     The client is opened at the first call, so that a snapshot of the process holds no socket.
     """
@@ -41,16 +41,12 @@ class MessagesModel:
         framing: Callable[[], Framing],
         *,
         clock: Clock,
-        first_event_timeout_ms: int = 20_000,
-        silence_timeout_ms: int = 15_000,
         connections: int = 1_000,
     ) -> None:
         self._open_client = open_client
         self._framing = framing
         self._clock = clock
-        self._first_event_s = first_event_timeout_ms / 1000  # from the request, connecting included
-        self._silence_s = silence_timeout_ms / 1000  # between events; pings count as life
-        self._connections = connections  # open at once; more wait within the first-event timeout
+        self._connections = connections  # open at once; more wait for one of them
         self._client: AnyClient | None = None
 
     @asynccontextmanager
@@ -60,18 +56,15 @@ class MessagesModel:
         Leaving the context closes the provider's connection at once unless the body was read to its end. Raises the
         ModelX errors of shared/errors.py, on entering and while iterating.
         """
-        loop = asyncio.get_running_loop()
-        first_event_at = loop.time() + self._first_event_s
         client = self._client or self._connect()
         manager = client.messages.with_streaming_response.create(
             **_request(prompt), stream=True, extra_headers=_HEADERS
         )
         try:
-            async with asyncio.timeout_at(first_event_at):
-                response = await manager.__aenter__()
+            response = await manager.__aenter__()
         except Exception as error:
             raise self._translated(error) from error
-        events = _Events(self, response.http_response, first_event_at)
+        events = _Events(self, response.http_response)
         try:
             yield events
             await events.finish()
@@ -95,7 +88,7 @@ class MessagesModel:
             max_keepalive_connections=self._connections,
             keepalive_expiry=_KEEPALIVE_S,
         )
-        # The limits that fit a stream are kept here, and one timer per read is enough.
+        # How long a stream may be silent is its caller's to watch: one timer per call instead of one per read.
         http = anthropic.DefaultAioHttpClient(limits=limits, timeout=NO_TIMEOUT)
         self._client = self._open_client(http)
         return self._client
@@ -104,7 +97,7 @@ class MessagesModel:
 class AnthropicChatModel(MessagesModel):
     """ChatModel of the Anthropic API, or of anything that speaks it at `base_url`."""
 
-    def __init__(self, *, api_key: str, clock: Clock, base_url: str = "", **limits: int) -> None:
+    def __init__(self, *, api_key: str, clock: Clock, base_url: str = "") -> None:
         if not api_key:
             raise ConfigurationError("ANTHROPIC_API_KEY is missing: key of the Anthropic API.")
 
@@ -117,20 +110,16 @@ class AnthropicChatModel(MessagesModel):
                 http_client=http,
             )
 
-        super().__init__(open_client, SseFraming, clock=clock, **limits)
+        super().__init__(open_client, SseFraming, clock=clock)
 
 
 class _Events:
-    """The events of one response, with a timer around each wait."""
+    """The events of one response."""
 
-    def __init__(
-        self, model: MessagesModel, response: httpx2.Response, first_event_at: float
-    ) -> None:
+    def __init__(self, model: MessagesModel, response: httpx2.Response) -> None:
         self._model = model
         self._chunks = response.aiter_raw()
         self._decoder = EventDecoder(model._framing())
-        self._next_at: float | None = first_event_at  # loop time; None once an event has come
-        self._loop = asyncio.get_running_loop()
 
     def __aiter__(self) -> _Events:
         return self
@@ -138,17 +127,10 @@ class _Events:
     async def __anext__(self) -> Sequence[ModelEvent]:
         if self._decoder.is_stopped:
             raise StopAsyncIteration
-        deadline = self._next_at or self._loop.time() + self._model._silence_s
         try:
-            async with asyncio.timeout_at(deadline):
-                events = await self._read()
-        except TimeoutError as error:
-            what = "no first event" if self._next_at else "silence in mid-stream"
-            raise ModelTimeout(f"the model's provider: {what}") from error
+            return await self._read()
         except Exception as error:
             raise self._model._translated(error) from error
-        self._next_at = None
-        return events
 
     async def finish(self) -> None:
         """Read the end of a body whose stop has come, so that its connection can be used again."""

@@ -33,7 +33,7 @@ _decode_failure = msgspec.json.Decoder(_Failure).decode
 class BedrockChatModel(MessagesModel):
     """Signs with AWS's default credential chain. `base_url` only for an endpoint of another address."""
 
-    def __init__(self, *, region: str, clock: Clock, base_url: str = "", **limits: int) -> None:
+    def __init__(self, *, region: str, clock: Clock, base_url: str = "") -> None:
         def open_client(http: httpx2.AsyncClient) -> AnyClient:
             return anthropic.AsyncAnthropicBedrock(
                 aws_region=region,
@@ -43,7 +43,7 @@ class BedrockChatModel(MessagesModel):
                 http_client=http,
             )
 
-        super().__init__(open_client, EventStreamFraming, clock=clock, **limits)
+        super().__init__(open_client, EventStreamFraming, clock=clock)
 
 
 class EventStreamFraming:

@@ -18,10 +18,6 @@ OFFLINE_API_KEY: Final = "offline"
 def open_model(settings: Settings, clock: Clock, closing: AsyncExitStack) -> ChatModel:
     """The adapter of `model_provider`, closed with `closing`; no connection is opened yet."""
     model = settings.model
-    limits = {
-        "first_event_timeout_ms": model.model_first_event_timeout_ms,
-        "silence_timeout_ms": model.model_silence_timeout_ms,
-    }
     opened: AnthropicChatModel | BedrockChatModel
     match model.model_provider:
         case "anthropic":
@@ -29,14 +25,12 @@ def open_model(settings: Settings, clock: Clock, closing: AsyncExitStack) -> Cha
                 api_key=model.model_api_key or (OFFLINE_API_KEY if model.model_base_url else ""),
                 clock=clock,
                 base_url=model.model_base_url,
-                **limits,
             )
         case "bedrock":
             opened = BedrockChatModel(
                 region=settings.aws.aws_region,
                 clock=clock,
                 base_url=model.model_base_url,
-                **limits,
             )
     closing.push_async_callback(opened.close)
     return opened

@@ -48,10 +48,18 @@ MUTANTS = (
     Mutant(
         "B-24",
         "silence in mid-stream has no limit",
-        _MODEL,
-        "deadline = self._next_at or self._loop.time() + self._model._silence_s",
-        "deadline = self._next_at or self._loop.time() + 3_600",
-        f"{_MODEL_TEST}::test_silence_after_the_first_text_is_a_timeout",
+        "shared/policy/generation_deadline.py",
+        'deadlines.append((progress.last_event_ms + limits.silence_timeout_ms, "silence"))',
+        "pass",
+        f"{_PIPELINE_TEST}::test_silence_and_endless_calls_end_in_a_stated_time",
+    ),
+    Mutant(
+        "B-24",
+        "a call past its limit goes on",
+        "shared/turn/generation.py",
+        "                self.limit.interrupt()\n",
+        "",
+        f"{_PIPELINE_TEST}::test_silence_and_endless_calls_end_in_a_stated_time",
     ),
     Mutant(
         "B-24",

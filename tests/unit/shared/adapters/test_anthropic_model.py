@@ -72,16 +72,8 @@ PING = sse("ping")
 
 
 @asynccontextmanager
-async def model_at(
-    url: str, first_ms: int = 5_000, silence_ms: int = 5_000
-) -> AsyncIterator[AnthropicChatModel]:
-    model = AnthropicChatModel(
-        api_key="sk-test",
-        clock=SystemClock(),
-        base_url=url,
-        first_event_timeout_ms=first_ms,
-        silence_timeout_ms=silence_ms,
-    )
+async def model_at(url: str) -> AsyncIterator[AnthropicChatModel]:
+    model = AnthropicChatModel(api_key="sk-test", clock=SystemClock(), base_url=url)
     try:
         yield model
     finally:
@@ -111,11 +103,11 @@ def streaming(*pieces: bytes) -> Callable[[Exchange], Any]:
 
 
 async def outcome_of(
-    handler: Callable[[Exchange], Any], **limits: int
+    handler: Callable[[Exchange], Any],
 ) -> tuple[str, Exception | None, RawServer]:
     """The text read before the end, the error if any, and what the server saw."""
     texts: list[str] = []
-    async with raw_server(handler) as server, model_at(server.url, **limits) as model:
+    async with raw_server(handler) as server, model_at(server.url) as model:
         try:
             async with model.stream(PROMPT) as events:
                 async for group in events:
@@ -381,45 +373,36 @@ async def test_nobody_listening_is_a_disconnect(unused_tcp_port: int) -> None:
 
 @pytest.mark.parametrize("with_headers", [True, False])
 @pytest.mark.case("B-24")
-async def test_no_first_event_is_a_timeout(with_headers: bool) -> None:
+async def test_a_silent_call_that_its_caller_cuts_leaves_no_connection(with_headers: bool) -> None:
+    asked = asyncio.Event()
+
     async def handler(exchange: Exchange) -> None:
         if with_headers:
             await exchange.start_stream()
             await exchange.chunk(b"event: message_start\n")
+        asked.set()
         await exchange.until_client_left()
 
-    _, failure, server = await outcome_of(handler, first_ms=50)
-
-    assert type(failure) is ModelTimeout
-    assert server.open_connections == 0
+    async with raw_server(handler) as server, model_at(server.url) as model:
+        call = asyncio.create_task(read(model))
+        await asked.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        async with asyncio.timeout(1):
+            await server.until_no_connection()
 
 
 @pytest.mark.case("B-24")
-async def test_silence_after_the_first_text_is_a_timeout() -> None:
-    async def handler(exchange: Exchange) -> None:
-        await exchange.start_stream()
-        await exchange.chunk(START + delta("half"))
-        await exchange.until_client_left()
+async def test_pings_are_told_as_signs_of_life() -> None:
+    async with (
+        raw_server(streaming(PING, PING, START + delta("late") + END)) as server,
+        model_at(server.url) as model,
+    ):
+        events = await read(model)
 
-    text, failure, _ = await outcome_of(handler, silence_ms=50)
-
-    assert text == "half"
-    assert type(failure) is ModelTimeout
-
-
-@pytest.mark.case("B-24")
-async def test_pings_count_as_life() -> None:
-    async def handler(exchange: Exchange) -> None:
-        await exchange.start_stream()
-        for _ in range(10):
-            await exchange.chunk(PING)
-            await asyncio.sleep(0.02)
-        await exchange.chunk(START + delta("late") + END)
-        await exchange.end_stream()
-
-    text, failure, _ = await outcome_of(handler, silence_ms=120)
-
-    assert (text, failure) == ("late", None)
+    assert events[:2] == [ModelAlive(), ModelAlive()]
+    assert text_of(events) == "late"
 
 
 async def endless(exchange: Exchange) -> None:
