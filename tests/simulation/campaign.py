@@ -54,6 +54,7 @@ TRANSITIONS = (
     "follow:replay",
     "follow:unknown",
     "release:handed_over",
+    "release:passed_on",
     "release:postponed",
     "renew:Fenced",
     "renew:Held",

@@ -29,6 +29,7 @@ FaultKind = Literal[
     "model",
     "store",
     "trigger_off",
+    "outage",
 ]
 WEIGHTS: dict[FaultKind, int] = {
     "kill": 6,
@@ -47,6 +48,7 @@ WEIGHTS: dict[FaultKind, int] = {
     "model": 8,
     "store": 4,
     "trigger_off": 4,
+    "outage": 3,
 }
 PRODUCERS = "producers"
 """Whoever claims a turn next is hit in the middle of it, and its successor when it has stored the answer."""
@@ -82,6 +84,8 @@ SHAPES: dict[FaultKind, Shape] = {
     # size 1: writes are made but their answers get lost; 0: the store is away
     "store": Shape((0.5, 3.0, 10.0, 60.0), size=(0.0, 1.0)),
     "trigger_off": Shape((5.0, 30.0, 90.0)),
+    # no orchestrator and no function at all
+    "outage": Shape((5.0, 60.0)),
 }
 
 
@@ -158,8 +162,21 @@ def draw_plan(seed: int) -> Plan:
     for number in range(1, chance.choice((1, 2, 2, 3)) + 1):
         _draw_session(plan, f"s{number}", chance)
     for number in range(chance.choice((1, 2, 3, 4, 5, 6, 8))):
-        plan.faults.append(_draw_fault(plan, number + 1, chance))
+        fault = _draw_fault(plan, number + 1, chance)
+        plan.faults.append(fault)
+        if fault.kind == "redis_failover":
+            _stop_what_was_lost(plan, fault, chance)
     return plan
+
+
+def _stop_what_was_lost(plan: Plan, fault: Fault, chance: random.Random) -> None:
+    """A user who presses stop for what the failover may have lost."""
+    lost_until_s = fault.at_s + fault.size
+    sends = [each for each in plan.actions if each.what == "send" and each.at_s <= lost_until_s]
+    if sends and chance.random() < 0.5:
+        last = max(sends, key=lambda action: action.at_s)
+        at_s = lost_until_s + fault.for_s + chance.choice((0.05, 0.5))
+        plan.actions.append(Action(at_s, last.client, "stop", last.message_id))
 
 
 def _draw_sizes(chance: random.Random) -> Sizes:

@@ -95,8 +95,8 @@ def _retry_after_text() -> Patches:
     """A model call that broke after visible text is tried again."""
     decide = shared.turn.answering.decide_retry
 
-    def careless(error: Exception, *, visible: bool, **facts: Any) -> Any:
-        return decide(error, visible=False, **facts)
+    def careless(error: Exception, **facts: Any) -> Any:
+        return decide(error, **{**facts, "is_visible": False})
 
     return [patch.object(shared.turn.answering, "decide_retry", careless)]
 

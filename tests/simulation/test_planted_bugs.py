@@ -13,7 +13,7 @@ WITHIN_SEEDS = {
     "no_seq_check": 60,
     "end_before_store": 60,
     "compareless_unfollow": 150,
-    "retry_after_text": 60,
+    "retry_after_text": 200,
     "push_before_append": 20,
     "no_sweeper": 30,
     "no_order": 20,

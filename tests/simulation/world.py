@@ -370,6 +370,19 @@ class World:
         self.weather.trigger_is_off = False
         self.trigger.poll_all()
 
+    def _begin_outage(self, fault: Fault) -> None:
+        self.weather.trigger_is_off = True
+        for name in ("orchestrator-1", "orchestrator-2"):
+            self.services[name].process.kill()
+        for environment in self.trigger.environments:
+            environment.process.kill()
+
+    def _end_outage(self, fault: Fault) -> None:
+        for name in ("orchestrator-1", "orchestrator-2"):
+            if not self.services[name].process.is_alive:
+                self._start(name)
+        self._end_trigger_off(fault)
+
     # parts ---------------------------------------------------------------------------------------
 
     def _model_scripts(self, plan: Plan) -> None:
