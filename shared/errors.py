@@ -15,10 +15,6 @@ ChatError
 │   ├── MalformedDocument      a knowledge document that cannot be read; names it and the line
 │   └── IncompatibleIndex      an index artefact of another schema or embedding, or damaged
 ├── GuardrailBlocked           answer politely, count, ack
-├── ConnectionGone             stop pushing to it, remove the follower
-├── StaleTurn                  ack and count
-├── DuplicateTurn              ack
-├── Overloaded                 refuse at the door with retry_after_ms
 └── ConfigurationError         refuse to start; names the setting
 
 Adapters translate SDK errors at their edge and chain the cause. Any other exception is a bug.
@@ -114,26 +110,6 @@ class IncompatibleIndex(PermanentError):
 
 class GuardrailBlocked(ChatError):
     """A guardrail refused the message or the reply."""
-
-
-class ConnectionGone(ChatError):
-    """The connection no longer exists (HTTP 410)."""
-
-
-class StaleTurn(ChatError):
-    """The turn is too old to be worth an answer."""
-
-
-class DuplicateTurn(ChatError):
-    """Another producer already has, or has ended, this turn."""
-
-
-class Overloaded(ChatError):
-    """No capacity; come back after `retry_after_ms`."""
-
-    def __init__(self, message: str, *, retry_after_ms: int) -> None:
-        super().__init__(message)
-        self.retry_after_ms = retry_after_ms
 
 
 class ConfigurationError(ChatError):

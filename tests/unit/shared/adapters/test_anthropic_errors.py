@@ -11,7 +11,7 @@ import pytest
 
 from shared.adapters.anthropic_errors import classify
 from shared.adapters.anthropic_events import StreamedError
-from shared.errors import ChatError, ModelDisconnected, ModelRejected, ModelTimeout, StaleTurn
+from shared.errors import ChatError, ModelDisconnected, ModelRejected, ModelTimeout
 
 REQUEST = httpx2.Request("POST", "http://model/v1/messages")
 
@@ -48,7 +48,7 @@ def test_a_bug_is_nobodys_error(bug: Exception) -> None:
 
 
 def test_an_error_of_ours_stays_itself() -> None:
-    error = StaleTurn("old")
+    error = ModelRejected("no")
 
     assert classify(error, 0) is error
 
