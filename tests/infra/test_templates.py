@@ -95,7 +95,7 @@ def test_every_parameter_is_used(name):
     assert set(body["Parameters"]) <= used
 
 
-@pytest.mark.parametrize("name", ["data", "functions", "schedules"])
+@pytest.mark.parametrize("name", TEMPLATES)
 def test_every_number_is_a_parameter(name):
     assert list(numbers(template(name)["Resources"])) == []
 
