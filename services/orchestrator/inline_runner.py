@@ -54,7 +54,7 @@ class InlineRunner:
             await asyncio.wait(self._tasks)
 
     async def close(self) -> None:
-        """Cancel what still runs and wait for it. The sweeper finds those turns when their leases lapse."""
+        """Cancel what still runs and wait for it: those turns are handed over, so others take them over at once."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -89,7 +89,7 @@ def sweeper(shard: int) -> str:
 
 
 def connection(connection_id: ConnectionId) -> str:
-    """Hash: endpoint, owner, tenant, user, session; the connection's maximum age."""
+    """Hash: endpoint, owner, tenant, user, session; twice a connection's maximum age."""
     return f"bc:conn:{connection_id}"
 
 
