@@ -113,7 +113,8 @@ def _takeovers(found: Takeovers) -> Iterator[str]:
     yield from _durations("warm", found.warm_ms)
     yield from _durations("cold", found.cold_ms)
     yield f"  {found.kills} kills in mid-turn"
-    yield from (f"  {line}" for line in _audit(found.audit))
+    if found.audit.turns:
+        yield from (f"  {line}" for line in _audit(found.audit))
 
 
 def _durations(label: str, by_role: Mapping[Role, Sequence[int]]) -> Iterator[str]:
