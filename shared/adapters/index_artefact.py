@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from shared.adapters.embedding import Vectors
 from shared.adapters.intent_training import IntentWeights
 from shared.contracts.knowledge import AssistantProfile, PassageEntry
-from shared.errors import DependencyUnavailable, IncompatibleIndex
+from shared.errors import IncompatibleIndex
 from shared.policy.names import is_telling, plain_name
 
 # Raise it whenever the layout, the cutting of passages or the intent features change: older artefacts are then
@@ -131,22 +130,6 @@ def decode_index(raw: bytes | mmap.mmap, embedding: str) -> KnowledgeIndex:
         prompt=header.prompt,
         assistant=header.assistant,
     )
-
-
-def open_index_file(path: Path, embedding: str) -> KnowledgeIndex:
-    """Map an artefact on disk; processes on one host share its pages.
-
-    Replace the file by renaming over it, never in place. Raises IncompatibleIndex, or DependencyUnavailable when
-    the file cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except ValueError as error:
-        raise IncompatibleIndex(f"{path.name} is empty") from error
-    except OSError as error:
-        raise DependencyUnavailable(f"{path.name} cannot be read") from error
-    return decode_index(mapped, embedding)
 
 
 def _read_header(raw: memoryview, embedding: str) -> _Header:

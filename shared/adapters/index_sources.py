@@ -1,14 +1,13 @@
-"""Where a worker's index comes from: the bucket, or a file."""
+"""Where a worker's index comes from."""
 
 from __future__ import annotations
 
 import mmap
 import tempfile
-from pathlib import Path
 from typing import Protocol, assert_never
 
 from shared.adapters.embedding import Embedder
-from shared.adapters.index_artefact import KnowledgeIndex, decode_index, open_index_file
+from shared.adapters.index_artefact import KnowledgeIndex, decode_index
 from shared.adapters.s3_artefacts import Artefact, NoArtefact, S3Artefacts
 from shared.errors import DependencyUnavailable
 
@@ -45,27 +44,6 @@ class S3IndexSource:
                 return index, etag
             case unknown:
                 assert_never(unknown)
-
-
-class FileIndexSource:
-    """An index on disk, replaced by renaming; its version is its inode, size and time of change."""
-
-    def __init__(self, path: Path, embedder: Embedder) -> None:
-        self._path = path
-        self._embedder = embedder
-
-    def fetch(self, known_version: str | None) -> tuple[KnowledgeIndex, str] | None:
-        """Map the file if it changed."""
-        try:
-            stat = self._path.stat()
-        except OSError as error:
-            raise DependencyUnavailable(f"{self._path.name} cannot be read") from error
-        version = f"{stat.st_ino}-{stat.st_size}-{stat.st_mtime_ns}"
-        if version == known_version:
-            return None
-        index = open_index_file(self._path, self._embedder.name)
-        _ = index.longest_name_words
-        return index, version
 
 
 def _mapped(body: bytes) -> bytes | mmap.mmap:

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from shared.adapters.redis_client import RedisClient, Reply, answered
+from shared.adapters.redis_client import RedisClient, answered
 from shared.adapters.redis_keys import BURST_WAITING, BURST_WAITING_KEPT_MS
 from shared.adapters.redis_scripts import Call
 from shared.clock import Clock
@@ -50,10 +50,9 @@ class RedisLoadBoard:
         calls: list[Call] = [
             ("HVALS", SAMPLES),
             ("ZCOUNT", BURST_WAITING, since_ms, "+inf"),
-            ("ZRANGEBYSCORE", BURST_WAITING, since_ms, "+inf", "WITHSCORES", "LIMIT", 0, 1),
         ]
         replies = await self._client.run(calls, repeatable=True)
-        values, waiting, oldest = (answered(reply) for reply in replies)
+        values, waiting = (answered(reply) for reply in replies)
         samples = self._samples(values)
         await self._forget(
             [sample for sample in samples if now_ms - sample.at_ms > SAMPLES_KEPT_MS]
@@ -62,7 +61,6 @@ class RedisLoadBoard:
         return FleetLoad(
             samples=tuple(sorted(live, key=lambda sample: sample.worker)),
             burst_waiting=waiting,
-            burst_oldest_ms=_age_ms(oldest, now_ms),
         )
 
     def _samples(self, values: Sequence[bytes]) -> list[LoadSample]:
@@ -82,7 +80,3 @@ class RedisLoadBoard:
             # A worker that speaks again this very moment is missing until its next sample.
             call: Call = ("HDEL", SAMPLES, *(sample.worker for sample in silent))
             await self._client.run_one(call, repeatable=True)
-
-
-def _age_ms(oldest: Reply, now_ms: int) -> int:
-    return max(0, now_ms - int(float(oldest[1]))) if oldest else 0

@@ -22,4 +22,3 @@ class FleetLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     samples: tuple[LoadSample, ...]
     burst_waiting: int
-    burst_oldest_ms: int

@@ -9,7 +9,7 @@ from shared.policy.load_level import LevelState, LoadLevel, next_level
 from shared.ports import LoadBoard
 from shared.telemetry import Log
 
-NO_LOAD = FleetLoad(samples=(), burst_waiting=0, burst_oldest_ms=0)
+NO_LOAD = FleetLoad(samples=(), burst_waiting=0)
 
 _log = Log("load_watch")
 

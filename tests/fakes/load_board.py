@@ -30,11 +30,9 @@ class FakeLoadBoard:
             for _, sample in sorted(self._samples.items())
             if now_ms - sample.at_ms <= self._sample_ttl_ms
         ]
-        oldest_ms = min(self.queued_at_ms.values(), default=now_ms)
         return FleetLoad(
             samples=tuple(live),
             burst_waiting=len(self.queued_at_ms),
-            burst_oldest_ms=max(0, now_ms - oldest_ms),
         )
 
     def _ask(self) -> None:

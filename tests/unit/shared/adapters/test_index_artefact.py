@@ -3,7 +3,6 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.adapters import index_artefact
-from shared.adapters.index_artefact import decode_index, encode_index, open_index_file
-from shared.errors import DependencyUnavailable, IncompatibleIndex
+from shared.adapters.index_artefact import decode_index, encode_index
+from shared.errors import IncompatibleIndex
 from tests.fakes.knowledge import small_index
 
 INDEX = small_index()
@@ -93,20 +92,6 @@ def test_decode_refuses_a_header_that_is_not_json() -> None:
     raw = struct.pack("<8sII", b"BCINDEX\n", 1, zlib.crc32(body)) + body
     with pytest.raises(IncompatibleIndex, match="header"):
         decode_index(raw, "fake-64")
-
-
-def test_open_index_file_maps_an_artefact(tmp_path: Path) -> None:
-    path = tmp_path / "index"
-    path.write_bytes(RAW)
-    assert open_index_file(path, "fake-64").passages == INDEX.passages
-
-
-def test_open_index_file_says_what_is_wrong(tmp_path: Path) -> None:
-    with pytest.raises(DependencyUnavailable, match="missing cannot be read"):
-        open_index_file(tmp_path / "missing", "fake-64")
-    (tmp_path / "empty").touch()
-    with pytest.raises(IncompatibleIndex, match="empty"):
-        open_index_file(tmp_path / "empty", "fake-64")
 
 
 def test_rows_by_name_knows_titles_other_names_and_authors() -> None:

@@ -27,7 +27,7 @@ def fleet(
     sample = LoadSample(
         worker="w", at_ms=0, slots=slots, running=running, lag_ms=0, cpu_share=0, mean_turn_ms=mean
     )
-    return FleetLoad(samples=(sample,), burst_waiting=waiting, burst_oldest_ms=0)
+    return FleetLoad(samples=(sample,), burst_waiting=waiting)
 
 
 def decide(

@@ -15,7 +15,7 @@ def fleet(waiting: int, *, mean: float = 1_000.0, running: int = 100) -> FleetLo
     sample = LoadSample(
         worker="w", at_ms=0, slots=100, running=running, lag_ms=0, cpu_share=0, mean_turn_ms=mean
     )
-    return FleetLoad(samples=(sample,), burst_waiting=waiting, burst_oldest_ms=0)
+    return FleetLoad(samples=(sample,), burst_waiting=waiting)
 
 
 def after(*readings: tuple[int, int], start: LoadLevel = LoadLevel.NORMAL) -> LoadLevel:

@@ -12,7 +12,7 @@ def sample(worker: str = "w", *, slots: int = 100, mean: float = 4_000.0) -> Loa
 
 
 def fleet(*samples: LoadSample, waiting: int = 0) -> FleetLoad:
-    return FleetLoad(samples=samples, burst_waiting=waiting, burst_oldest_ms=0)
+    return FleetLoad(samples=samples, burst_waiting=waiting)
 
 
 def test_wait_estimate_is_zero_when_nobody_waits():
