@@ -12,10 +12,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from infra.local.aws import connect
 from infra.local.errors import StackError
 from infra.package import Bundle
+from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
 from shared.policy.corpus import is_corpus_file
-
-_DOCUMENTS = "documents/"
-_INDEX = "index/current"
 
 
 class KnowledgeSeeder:
@@ -35,12 +33,12 @@ class KnowledgeSeeder:
         """Upload the documents, then restore the index or have `function` build it."""
         try:
             for name, body in self._files.items():
-                self._s3.put_object(Bucket=bucket, Key=_DOCUMENTS + name, Body=body)
+                self._s3.put_object(Bucket=bucket, Key=DOCUMENTS_PREFIX + name, Body=body)
             if self._kept.exists():
-                self._s3.put_object(Bucket=bucket, Key=_INDEX, Body=self._kept.read_bytes())
+                self._s3.put_object(Bucket=bucket, Key=INDEX_KEY, Body=self._kept.read_bytes())
             else:
                 self._build(function)
-                self._keep(self._s3.get_object(Bucket=bucket, Key=_INDEX)["Body"].read())
+                self._keep(self._s3.get_object(Bucket=bucket, Key=INDEX_KEY)["Body"].read())
         except (BotoCoreError, ClientError) as error:
             raise StackError(f"the knowledge bucket could not be seeded: {error}") from error
 

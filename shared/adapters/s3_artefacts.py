@@ -16,13 +16,12 @@ import msgspec
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
 from shared.errors import DependencyUnavailable, MalformedDocument
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
-DOCUMENTS_PREFIX = "documents/"
-INDEX_KEY = "index/current"
 FILES_LIMIT = 10_000
 FILE_LIMIT_BYTES = 1_048_576
 _NOT_MODIFIED = "304"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -12,6 +12,11 @@ from shared.errors import MalformedMessage
 SCHEMA = 1
 
 DeadLetterClass = Literal["never_ran", "failed", "not_stored", "malformed", "poison"]
+
+WORKER_LOST: Final = "WorkerLost"
+"""The error's type where attempts ended without a word."""
+TURN_UNCLAIMED: Final = "TurnUnclaimed"
+"""The error's type where nobody claimed a turn any more."""
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):

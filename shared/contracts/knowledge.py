@@ -7,6 +7,10 @@ from typing import Final, Literal
 
 import msgspec
 
+DOCUMENTS_PREFIX: Final = "documents/"
+"""Where the corpus lies in the knowledge bucket."""
+INDEX_KEY: Final = "index/current"
+"""Where the index in use lies in it."""
 DocumentKind = Literal["series", "policy"]
 GENERAL_INTENT: Final = "general"
 """The label of a message that no intent claims with enough confidence."""

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
-from shared.contracts.dead_letters import DeadLetter, DeadLetterClass
+from shared.contracts.dead_letters import TURN_UNCLAIMED, DeadLetter, DeadLetterClass
 from shared.contracts.dead_turns import DeadTurnBrief, Reason, Verdict
 from shared.contracts.ledger import TurnState
 from shared.contracts.turns import TurnRequest
+from shared.errors import DependencyUnavailable, ModelRejected
 from shared.policy.staleness import is_interactive
 
 GROWTH_WINDOW_MS = 600_000
@@ -18,7 +19,7 @@ GROWTH_TURNS = 10
 REDRIVES_PER_TURN = 3
 """A turn that died again so often needs a repair, not another try."""
 _WORTH_AN_ANSWER_MS = 86_400_000
-_OUTAGES = frozenset({"DependencyUnavailable", "TurnUnclaimed"})
+_OUTAGES = frozenset({DependencyUnavailable.__name__, TURN_UNCLAIMED})
 _DANGEROUS: frozenset[DeadLetterClass] = frozenset({"poison", "not_stored", "malformed"})
 
 
@@ -138,7 +139,7 @@ def _verdict(letter: DeadLetter) -> tuple[Verdict, Reason]:
         case "malformed":
             return "inspect", "undecodable"
         case "failed":
-            if letter.error.type == "ModelRejected":
+            if letter.error.type == ModelRejected.__name__:
                 return "inspect", "refused_by_model"
             if letter.error.type in _OUTAGES:
                 return "redrive", "outage"

@@ -6,7 +6,13 @@ from functools import partial
 from typing import assert_never
 
 from shared.clock import Clock
-from shared.contracts.dead_letters import DeadLetter, DeadLetterClass, DeadLetterError
+from shared.contracts.dead_letters import (
+    TURN_UNCLAIMED,
+    WORKER_LOST,
+    DeadLetter,
+    DeadLetterClass,
+    DeadLetterError,
+)
 from shared.contracts.ledger import Finished, StillClaimed, TurnEnded, TurnUnknown
 from shared.contracts.recovery import DueTurn
 from shared.contracts.turns import EndStatus, Path
@@ -101,7 +107,7 @@ class SweptEnds:
 
     async def _bury(self, turn: DueTurn, klass: DeadLetterClass) -> None:
         request = turn.state.request
-        name = "WorkerLost" if klass == "poison" else "TurnUnclaimed"
+        name = WORKER_LOST if klass == "poison" else TURN_UNCLAIMED
         lost = sum(attempt.outcome == "crashed" for attempt in turn.attempts)
         letter = DeadLetter(
             turn=request,

@@ -9,7 +9,8 @@ from typing import Any
 import boto3
 from moto import mock_aws
 
-from shared.adapters.s3_artefacts import DOCUMENTS_PREFIX, S3Artefacts, connect_s3
+from shared.adapters.s3_artefacts import S3Artefacts, connect_s3
+from shared.contracts.knowledge import DOCUMENTS_PREFIX
 
 BUCKET = "knowledge"
 

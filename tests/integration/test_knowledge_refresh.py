@@ -9,11 +9,12 @@ import pytest
 from functions.knowledge_refresh.refresh import Fault, RefreshReport, refresh_index
 from shared.adapters import s3_artefacts
 from shared.adapters.index_sources import S3IndexSource
-from shared.adapters.s3_artefacts import INDEX_KEY, Artefact
+from shared.adapters.s3_artefacts import Artefact
 from shared.adapters.s3_index_repository import S3IndexRepository
 from shared.adapters.vector_retriever import VectorRetriever
 from shared.adapters.watched_index import WatchedIndex
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
+from shared.contracts.knowledge import INDEX_KEY
 from shared.errors import DependencyUnavailable
 from tests.fakes.clock import FakeClock
 from tests.fakes.knowledge import FakeEmbedder, series_document, small_corpus
