@@ -27,7 +27,6 @@ from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.errors import DependencyUnavailable
 from shared.policy.admission import BurstLimits, StrainLimits
-from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits
 from shared.policy.receiving import ReceiveLimits, ReceivePlan, served_queues
 from shared.ports import TurnDispatcher
 from shared.settings import Role
@@ -37,6 +36,7 @@ from shared.turn.load_watch import LoadWatch
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
 from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
+from tests.fakes.limits import answer_plan, flush_limits, push_limits
 from tests.simulation.clients import Client
 from tests.simulation.loop import Process
 from tests.simulation.queues import Inbox
@@ -61,14 +61,14 @@ def make_engine(
             dead_letters=ports.queue.dead_letters,
         ),
         system_prompt=lambda: "You are simulated.",
-        plan=lambda: AnswerPlan(model="sim"),
+        plan=lambda: answer_plan("sim"),
         worker=process.name,
         clock=process.clock,
         randomness=ports.randomness,
         metrics=ports.metrics,
         limits=turn_limits(world.settings, role),
-        flush=FlushLimits(tick_ms=world.settings.turn.flush_tick_ms),
-        pushes=PushLimits(),
+        flush=flush_limits(tick_ms=world.settings.turn.flush_tick_ms),
+        pushes=push_limits(),
     )
 
 

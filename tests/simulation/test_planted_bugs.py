@@ -12,12 +12,12 @@ WITHIN_SEEDS = {
     "no_fence": 150,
     "no_seq_check": 60,
     "end_before_store": 60,
-    "compareless_unfollow": 150,
+    "compareless_unfollow": 200,
     "retry_after_text": 200,
     "push_before_append": 20,
     "no_sweeper": 30,
     "no_order": 20,
-    "deaf_to_stop": 150,
+    "deaf_to_stop": 300,
     "no_evidence": 100,
 }
 RULES = {
