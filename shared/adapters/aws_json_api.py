@@ -71,7 +71,7 @@ class AwsJsonApi:
         credentials: AwsCredentials,
         clock: Clock,
         endpoint_url: str = "",
-        timeout_ms: int = 2_000,
+        timeout_ms: int,
     ) -> None:
         region = credentials.region
         domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"

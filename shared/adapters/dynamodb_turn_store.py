@@ -44,7 +44,7 @@ class _Page(msgspec.Struct):
 class DynamoDbTurnStore:
     """Turns and markers. DynamoDB deletes expired items days late, so every read filters them."""
 
-    def __init__(self, api: AwsJsonApi, table: str, clock: Clock, *, kept_days: int = 90) -> None:
+    def __init__(self, api: AwsJsonApi, table: str, clock: Clock, *, kept_days: int) -> None:
         self._api = api
         self._table = table
         self._clock = clock

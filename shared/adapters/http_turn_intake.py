@@ -27,7 +27,7 @@ class HttpTurnIntake:
         credential: Credential,
         clock: Clock,
         *,
-        timeout_ms: int = 500,
+        timeout_ms: int,
     ) -> None:
         self._http = http
         self._doors = [_door(url) for url in urls]

@@ -41,8 +41,8 @@ class ManagementApiPush:
         clock: Clock,
         *,
         aws: AwsCredentials | None = None,
-        timeout_ms: int = 2_000,
-        requests_per_endpoint: int = 8,
+        timeout_ms: int,
+        requests_per_endpoint: int,
     ) -> None:
         self._http = http
         self._credential = credential  # accepted by our own gateways

@@ -57,9 +57,9 @@ class RedisTurnClaims:
         log_kept_ms: int,
         outcome_kept_ms: int,
         history_cached_ms: int,
-        reservation_ms: int = 5_000,
-        attempts_per_turn: int = 3,
-        crashes_per_turn: int = 2,
+        reservation_ms: int,
+        attempts_per_turn: int,
+        crashes_per_turn: int,
     ) -> None:
         self._client = client
         self._lease_ms = lease_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shared.policy.admission import BurstLimits
-from shared.policy.limits import AnswerPlan, TurnLimits
+from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
 from shared.policy.load_level import answer_plan
 from shared.policy.sweeping import SweepLimits
 from shared.settings import Role, Settings
@@ -62,12 +62,28 @@ def turn_limits(settings: Settings, role: Role) -> TurnLimits:
     )
 
 
-def answer_plans(settings: Settings, watch: LoadWatch) -> Callable[[], AnswerPlan]:
-    """How turns are answered, read once per turn: the load level shortens and cheapens."""
-    normal = AnswerPlan(
+def flush_limits(settings: Settings) -> FlushLimits:
+    """The pace of every flusher."""
+    turn = settings.turn
+    return FlushLimits(tick_ms=turn.flush_tick_ms, tick_max_ms=turn.flush_tick_max_ms)
+
+
+def push_limits(settings: Settings) -> PushLimits:
+    """The bounds of every pusher."""
+    return PushLimits(requests_per_endpoint=settings.push.push_requests_per_endpoint)
+
+
+def normal_plan(settings: Settings) -> AnswerPlan:
+    """How turns are answered while nothing is loaded."""
+    return AnswerPlan(
         model=settings.model.model_primary,
         max_tokens=settings.turn.max_tokens,
         history_turns=settings.turn.history_turns,
         history_tokens=settings.turn.history_tokens,
     )
+
+
+def answer_plans(settings: Settings, watch: LoadWatch) -> Callable[[], AnswerPlan]:
+    """How turns are answered, read once per turn: the load level shortens and cheapens."""
+    normal = normal_plan(settings)
     return lambda: answer_plan(watch.level, normal, settings.model.model_fast)

@@ -14,10 +14,9 @@ from shared.adapters.watched_index import WatchedIndex
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
 from shared.bootstrap.adapters import FUNCTION_REDIS_CONNECTIONS, ProcessAdapters
 from shared.bootstrap.knowledge import open_knowledge
-from shared.bootstrap.limits import answer_plans, turn_limits
+from shared.bootstrap.limits import answer_plans, flush_limits, push_limits, turn_limits
 from shared.bootstrap.model import open_model
 from shared.clock import Clock, Randomness
-from shared.policy.limits import FlushLimits, PushLimits
 from shared.ports import (
     ChatModel,
     DeadLetterQueue,
@@ -108,10 +107,8 @@ async def open_worker(
             randomness=randomness,
             metrics=metrics,
             limits=turn_limits(settings, role),
-            flush=FlushLimits(
-                tick_ms=settings.turn.flush_tick_ms, tick_max_ms=settings.turn.flush_tick_max_ms
-            ),
-            pushes=PushLimits(requests_per_endpoint=settings.push.push_requests_per_endpoint),
+            flush=flush_limits(settings),
+            pushes=push_limits(settings),
         )
         background = asyncio.create_task(_run_background(engine, watch, index), name="background")
         closing.push_async_callback(_stop, background)

@@ -26,15 +26,15 @@ Target = Literal["retry", "intake", "own_queue"]
 class SweepLimits:
     """Limits of an unclaimed turn; the composition root fills them from settings."""
 
-    stale_after_ms: int = 45_000
-    predecessor_wait_limit_ms: int = 180_000
+    stale_after_ms: int
+    predecessor_wait_limit_ms: int
     normal_limit_ms: int = 3_600_000
     low_limit_ms: int = 86_400_000
-    unclaimed_limit_ms: int = 45_000
-    attempts_per_turn: int = 3
-    crashes_per_turn: int = 2
-    lease_ms: int = 3_000
-    reservation_ms: int = 5_000
+    unclaimed_limit_ms: int
+    attempts_per_turn: int
+    crashes_per_turn: int
+    lease_ms: int
+    reservation_ms: int
     undispatched_after_ms: int = 5_000
     """A head that nobody queued or claimed for so long lost its dispatcher."""
     offer_after_ms: int = 20_000

@@ -47,7 +47,7 @@ def make_sweeper(
     randomness: Randomness,
     metrics: Metrics,
     limits: SweepLimits,
-    interval_ms: int = 500,
+    interval_ms: int,
 ) -> Sweeper:
     """The sweeper of a process, a part to be run; `sweeper` is unique among all processes."""
     redispatch = Redispatch(

@@ -64,7 +64,7 @@ class Sweeper:
         randomness: Randomness,
         metrics: Metrics,
         limits: SweepLimits,
-        interval_ms: int = 500,
+        interval_ms: int,
     ) -> None:
         self._due = due
         self._redispatch = redispatch

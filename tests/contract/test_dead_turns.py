@@ -37,7 +37,12 @@ def dynamodb(request: pytest.FixtureRequest, clock: FakeClock | None = None) -> 
     credentials: AwsCredentials = request.getfixturevalue("emulator_credentials")
     clock = clock or FakeClock()
     api = AwsJsonApi(
-        "dynamodb", http=http, credentials=credentials, clock=clock, endpoint_url=emulator.url
+        "dynamodb",
+        http=http,
+        credentials=credentials,
+        clock=clock,
+        endpoint_url=emulator.url,
+        timeout_ms=2_000,
     )
     table = f"dead-turns-{uuid.uuid4().hex}"
     emulator.make_turns_table(table)

@@ -113,7 +113,9 @@ async def over_http() -> AsyncIterator[Rig]:
     api = ManagementApi()
     http = HttpSession()
     async with raw_server(api) as server:
-        push = ManagementApiPush(http, CREDENTIAL, SystemClock())
+        push = ManagementApiPush(
+            http, CREDENTIAL, SystemClock(), timeout_ms=2_000, requests_per_endpoint=8
+        )
         yield Rig(push, server.url, api.statuses.__setitem__, lambda: api.texts)
         await http.close()
 
@@ -146,7 +148,9 @@ async def over_our_gateway() -> AsyncIterator[Rig]:
     http = HttpSession()
     port = listener.getsockname()[1]
     yield Rig(
-        ManagementApiPush(http, CREDENTIAL, SystemClock()),
+        ManagementApiPush(
+            http, CREDENTIAL, SystemClock(), timeout_ms=2_000, requests_per_endpoint=8
+        ),
         f"http://127.0.0.1:{port}",
         connections.statuses.__setitem__,
         lambda: connections.texts,
@@ -203,7 +207,13 @@ async def pushing(
     http = HttpSession()
     async with raw_server(handler) as server:  # type: ignore[arg-type]
         yield (
-            ManagementApiPush(http, CREDENTIAL, SystemClock(), timeout_ms=timeout_ms, **options),
+            ManagementApiPush(
+                http,
+                CREDENTIAL,
+                SystemClock(),
+                timeout_ms=timeout_ms,
+                **{"requests_per_endpoint": 8, **options},
+            ),
             server,
         )
         await http.close()
@@ -285,7 +295,9 @@ async def test_silence_is_unavailable_within_the_time_out(count: int) -> None:
 
 async def test_nobody_listening_is_unavailable(unused_tcp_port: int) -> None:
     http = HttpSession()
-    push = ManagementApiPush(http, CREDENTIAL, SystemClock())
+    push = ManagementApiPush(
+        http, CREDENTIAL, SystemClock(), timeout_ms=2_000, requests_per_endpoint=8
+    )
 
     with pytest.raises(DependencyUnavailable):
         await push.push(f"http://127.0.0.1:{unused_tcp_port}", [frame("c1")])
@@ -333,7 +345,9 @@ async def test_requests_in_flight_to_one_endpoint_are_bounded() -> None:
 )
 @pytest.mark.case("B-36")
 async def test_a_wrong_endpoint_names_the_setting(endpoint: str, fault: str) -> None:
-    push = ManagementApiPush(HttpSession(), CREDENTIAL, SystemClock())
+    push = ManagementApiPush(
+        HttpSession(), CREDENTIAL, SystemClock(), timeout_ms=2_000, requests_per_endpoint=8
+    )
 
     with pytest.raises(ConfigurationError, match=f"BURSTCHAT_PRIVATE_ENDPOINT.*{fault}"):
         await push.push(endpoint, [frame("c1")])

@@ -134,7 +134,7 @@ async def test_submit_gives_up_at_its_time_out() -> None:
 @pytest.mark.parametrize("urls", [(), ("orchestrator:8082",), ("ftp://host",)])
 def test_addresses_are_checked_at_the_start(urls: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError, match="BURSTCHAT_INTAKE_URLS"):
-        HttpTurnIntake(HttpSession(), urls, CREDENTIAL, SystemClock())
+        HttpTurnIntake(HttpSession(), urls, CREDENTIAL, SystemClock(), timeout_ms=500)
 
 
 class OrchestratorDoor:

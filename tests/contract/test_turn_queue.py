@@ -100,7 +100,7 @@ def sqs_api(request: pytest.FixtureRequest, endpoint_url: str = "", **options: A
         credentials=credentials,
         clock=FakeClock(),
         endpoint_url=endpoint_url or emulator.url,
-        **options,
+        **{"timeout_ms": 2_000, **options},
     )
 
 

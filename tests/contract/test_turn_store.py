@@ -68,11 +68,16 @@ def dynamodb(request: pytest.FixtureRequest) -> TurnStore:
     credentials: AwsCredentials = request.getfixturevalue("emulator_credentials")
     clock = FakeClock()
     api = AwsJsonApi(
-        "dynamodb", http=http, credentials=credentials, clock=clock, endpoint_url=emulator.url
+        "dynamodb",
+        http=http,
+        credentials=credentials,
+        clock=clock,
+        endpoint_url=emulator.url,
+        timeout_ms=2_000,
     )
     table = f"turns-{uuid.uuid4().hex}"
     emulator.make_turns_table(table)
-    return DynamoDbTurnStore(api, table, clock)
+    return DynamoDbTurnStore(api, table, clock, kept_days=90)
 
 
 @pytest.fixture(params=[in_memory, dynamodb], ids=["fake", "dynamodb"])

@@ -153,7 +153,9 @@ class GatewayWorld:
         self.intake = FakeIntake()
         self.turn_queue = FakeTurnQueue()
         self.load = FakeLoadBoard(self.clock)
-        self.push = ManagementApiPush(http, push_credential(settings), self.clock)
+        self.push = ManagementApiPush(
+            http, push_credential(settings), self.clock, timeout_ms=2_000, requests_per_endpoint=8
+        )
         self.metrics = io.StringIO()
         self.signals = StopSignals()
         ports = GatewayPorts(

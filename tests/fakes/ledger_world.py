@@ -206,6 +206,9 @@ class ValkeyWorld(LedgerWorld):
             log_kept_ms=LOG_KEPT_MS,
             outcome_kept_ms=OUTCOME_KEPT_MS,
             history_cached_ms=HISTORY_CACHED_MS,
+            reservation_ms=5_000,
+            attempts_per_turn=3,
+            crashes_per_turn=2,
         )
         self.followers = RedisTurnFollowers(
             self.client, followers_per_turn=5, outcome_kept_ms=OUTCOME_KEPT_MS

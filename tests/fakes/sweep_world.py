@@ -10,8 +10,6 @@ from typing import Any
 
 from shared.contracts.turns import IntakeDecision, Path, QueueName, TurnRequest
 from shared.errors import DependencyUnavailable
-from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits
-from shared.policy.sweeping import SweepLimits
 from shared.telemetry import Metrics
 from shared.turn.backstop import SweepPorts, make_sweeper
 from shared.turn.engine import TurnEngine, TurnPorts
@@ -20,6 +18,7 @@ from shared.turn.sweeper import Sweeper
 from tests.fakes.clock import FakeRandomness, settle
 from tests.fakes.due_turns import FakeDueTurns
 from tests.fakes.ledger import FakeLedger
+from tests.fakes.limits import answer_plan, flush_limits, push_limits, sweep_limits
 from tests.fakes.model import Step
 from tests.fakes.queues import FakeTurnQueue
 from tests.fakes.turn_world import TurnWorld
@@ -119,7 +118,7 @@ class SweepWorld(TurnWorld):
         self.due = FakeDueTurns(self.ledger, self.clock)
         self.queue = TriggeredQueue()
         self.intake = FakeIntake()
-        self.sweep_limits = SweepLimits(**limits)
+        self.sweep_limits = sweep_limits(**limits)
         self.processes: list[Process] = []
         self.sweepers = [self.make_sweeper(number) for number in range(sweepers)]
 
@@ -142,6 +141,7 @@ class SweepWorld(TurnWorld):
             randomness=FakeRandomness(100 + number),
             metrics=Metrics("burstchat", "gateway", self.clock, self.metrics),
             limits=self.sweep_limits,
+            interval_ms=500,
         )
 
     def start(self, name: str = "worker-1") -> Process:
@@ -165,14 +165,14 @@ class SweepWorld(TurnWorld):
                 dead_letters=self.dead_letters,
             ),
             system_prompt=lambda: self.prompt,
-            plan=lambda: AnswerPlan(model="claude-test"),
+            plan=lambda: answer_plan("claude-test"),
             worker=name,
             clock=self.clock,
             randomness=FakeRandomness(len(self.processes) + 10),
             metrics=Metrics("burstchat", "orchestrator", self.clock, self.metrics),
             limits=self.limits,
-            flush=FlushLimits(),
-            pushes=PushLimits(),
+            flush=flush_limits(),
+            pushes=push_limits(),
         )
         process = Process(name, engine, alive, asyncio.create_task(engine.run()))
         self.processes.append(process)

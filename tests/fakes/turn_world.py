@@ -23,13 +23,13 @@ from shared.contracts.identifiers import (
 from shared.contracts.ledger import Follower
 from shared.contracts.server_frames import AnyServerFrame, ResponseDelta, decode_server_frame
 from shared.contracts.turns import Path, TurnRequest
-from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
 from shared.telemetry import Metrics
 from shared.turn.engine import TurnEngine, TurnPorts
 from shared.turn.result import TurnResult
 from tests.fakes.clock import FakeClock, FakeRandomness
 from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
 from tests.fakes.ledger import FakeLedger
+from tests.fakes.limits import answer_plan, flush_limits, push_limits, turn_limits
 from tests.fakes.model import FakeModel, Step
 from tests.fakes.push import FakePush
 from tests.fakes.queues import FakeDeadLetterQueue, FakeDispatcher
@@ -63,7 +63,7 @@ class TurnWorld:
         self.dead_letters = FakeDeadLetterQueue()
         self.metrics = io.StringIO()
         self.prompt = "You are a bookseller."
-        self.limits = TurnLimits(**limits)
+        self.limits = turn_limits(**limits)
         self.engine = self.make_engine("worker-1", seed=1)
         self._accepted = 0
 
@@ -82,14 +82,14 @@ class TurnWorld:
                 dead_letters=self.dead_letters,
             ),
             system_prompt=lambda: self.prompt,
-            plan=lambda: AnswerPlan(model="claude-test"),
+            plan=lambda: answer_plan("claude-test"),
             worker=worker,
             clock=self.clock,
             randomness=FakeRandomness(seed),
             metrics=Metrics("burstchat", "orchestrator", self.clock, self.metrics),
             limits=self.limits,
-            flush=FlushLimits(),
-            pushes=PushLimits(),
+            flush=flush_limits(),
+            pushes=push_limits(),
         )
 
     @asynccontextmanager

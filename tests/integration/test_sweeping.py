@@ -20,12 +20,11 @@ from shared.contracts.identifiers import MessageId, new_turn_id
 from shared.contracts.model import ModelAlive
 from shared.contracts.server_frames import ResponseCompleted, ResponseFailed
 from shared.contracts.turns import TurnRequest
-from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
-from shared.policy.sweeping import SweepLimits
 from shared.telemetry import Metrics
 from shared.turn.backstop import SweepPorts, make_sweeper
 from shared.turn.engine import TurnEngine, TurnPorts
 from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
+from tests.fakes.limits import answer_plan, flush_limits, push_limits, sweep_limits, turn_limits
 from tests.fakes.model import FakeModel, Forever, Step, Wait
 from tests.fakes.push import FakePush
 from tests.fakes.queues import FakeDeadLetterQueue, FakeDispatcher
@@ -35,7 +34,7 @@ from tests.fakes.turn_world import SESSION, follower, only, shown_text
 from tests.fakes.valkey import ask, running_valkey
 
 LEASE_MS = 900
-LIMITS = SweepLimits(lease_ms=LEASE_MS, reservation_ms=800, undispatched_after_ms=300)
+LIMITS = sweep_limits(lease_ms=LEASE_MS, reservation_ms=800, undispatched_after_ms=300)
 PATIENCE_S = 15
 
 
@@ -85,14 +84,14 @@ class Fleet:
                 dead_letters=self.dead_letters,
             ),
             system_prompt=lambda: "You are a bookseller.",
-            plan=lambda: AnswerPlan(model="claude-test"),
+            plan=lambda: answer_plan("claude-test"),
             worker=name,
             clock=self.clock,
             randomness=SystemRandomness(),
             metrics=Metrics("burstchat", "orchestrator", self.clock, io.StringIO()),
-            limits=TurnLimits(lease_ms=LEASE_MS, renew_interval_ms=LEASE_MS // 3),
-            flush=FlushLimits(),
-            pushes=PushLimits(),
+            limits=turn_limits(lease_ms=LEASE_MS, renew_interval_ms=LEASE_MS // 3),
+            flush=flush_limits(),
+            pushes=push_limits(),
         )
         process = Process(name, engine, alive, asyncio.create_task(engine.run()))
         self._processes.append(process)
@@ -157,6 +156,8 @@ class Fleet:
             outcome_kept_ms=60_000,
             history_cached_ms=60_000,
             reservation_ms=LIMITS.reservation_ms,
+            attempts_per_turn=3,
+            crashes_per_turn=2,
         )
 
     def _sweeper(self, number: int) -> Any:

@@ -27,11 +27,11 @@ from shared.contracts.server_frames import (
     decode_server_frame,
 )
 from shared.contracts.turns import TurnRequest
-from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
 from shared.telemetry import Metrics
 from shared.turn.engine import TurnEngine, TurnPorts
 from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
 from tests.fakes.ledger_world import ValkeyWorld
+from tests.fakes.limits import answer_plan, flush_limits, push_limits, turn_limits
 from tests.fakes.push import FakePush
 from tests.fakes.queues import FakeDeadLetterQueue, FakeDispatcher
 from tests.fakes.turn_store import FakeTurnStore
@@ -81,14 +81,14 @@ class Worker:
                 dead_letters=self.dead_letters,
             ),
             system_prompt=lambda: "You are a bookseller.",
-            plan=lambda: AnswerPlan(model="claude-offline"),
+            plan=lambda: answer_plan("claude-offline"),
             worker="w1",
             clock=self.clock,
             randomness=randomness,
             metrics=Metrics("burstchat", "orchestrator", self.clock, io.StringIO()),
-            limits=TurnLimits(),
-            flush=FlushLimits(),
-            pushes=PushLimits(),
+            limits=turn_limits(),
+            flush=flush_limits(),
+            pushes=push_limits(),
         )
         self._loops: asyncio.Task[None] | None = None
         self._accepted = 0

@@ -16,7 +16,7 @@ ROLE = Credential("ASIAROLE", "role-secret", "eu-west-1", "role-token")
 
 def api(http: FakeHttp, **options: str) -> AwsJsonApi:
     credentials = AwsCredentials("eu-west-1", fixed=ROLE)
-    return AwsJsonApi("dynamodb", http=http, credentials=credentials, clock=FakeClock(), **options)
+    return AwsJsonApi("dynamodb", http=http, credentials=credentials, clock=FakeClock(), timeout_ms=2_000, **options)
 
 
 async def test_a_call_is_one_signed_post_to_the_regions_service() -> None:
@@ -86,7 +86,9 @@ async def test_expired_keys_are_read_again(monkeypatch: pytest.MonkeyPatch) -> N
     credentials = AwsCredentials("eu-west-1", fixed=ROLE)
     monkeypatch.setattr(credentials, "forget", lambda: forgotten.append(True))
     http = FakeHttp(answers=[(400, b'{"__type":"ExpiredTokenException"}')])
-    expired = AwsJsonApi("sqs", http=http, credentials=credentials, clock=FakeClock())
+    expired = AwsJsonApi(
+        "sqs", http=http, credentials=credentials, clock=FakeClock(), timeout_ms=2_000
+    )
 
     with pytest.raises(DependencyUnavailable):
         await expired.call("SendMessage", b"{}")

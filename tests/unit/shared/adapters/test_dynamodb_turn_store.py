@@ -47,13 +47,18 @@ def api_over(http: HttpSession, clock: FakeClock, endpoint_url: str = "") -> Aws
     fixed = Credential(KEY_ID, SECRET, REGION)
     credentials = AwsCredentials(REGION, fixed=fixed)
     return AwsJsonApi(
-        "dynamodb", http=http, credentials=credentials, clock=clock, endpoint_url=endpoint_url
+        "dynamodb",
+        http=http,
+        credentials=credentials,
+        clock=clock,
+        endpoint_url=endpoint_url,
+        timeout_ms=2_000,
     )
 
 
 def scripted(*answers: tuple[int, bytes] | Exception) -> tuple[DynamoDbTurnStore, FakeHttp]:
     http, clock = FakeHttp(answers=list(answers)), FakeClock()
-    return DynamoDbTurnStore(api_over(http, clock), "turns", clock), http
+    return DynamoDbTurnStore(api_over(http, clock), "turns", clock, kept_days=90), http
 
 
 @pytest.fixture

@@ -24,7 +24,9 @@ def frame(connection: str, text: str) -> PushFrame:
 
 def push_with(http: FakeHttp) -> ManagementApiPush:
     aws = AwsCredentials("us-east-1", fixed=ROLE)
-    return ManagementApiPush(http, OURS, FakeClock(), aws=aws)
+    return ManagementApiPush(
+        http, OURS, FakeClock(), aws=aws, timeout_ms=2_000, requests_per_endpoint=8
+    )
 
 
 async def test_frames_go_one_by_one_signed_for_the_region_of_the_api() -> None:
@@ -59,7 +61,9 @@ async def test_later_frames_of_a_refused_connection_are_not_sent(
 
 
 async def test_api_gateway_without_aws_credentials_is_a_configuration_error() -> None:
-    push = ManagementApiPush(FakeHttp(), OURS, FakeClock())
+    push = ManagementApiPush(
+        FakeHttp(), OURS, FakeClock(), timeout_ms=2_000, requests_per_endpoint=8
+    )
 
     with pytest.raises(ConfigurationError, match="AWS credentials"):
         await push.push(ENDPOINT, [frame("a", "1")])

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.policy.flush_pace import smoothed_lag_ms, tick_length_ms
-from shared.policy.limits import FlushLimits
+from tests.fakes.limits import flush_limits
 
-LIMITS = FlushLimits()
+LIMITS = flush_limits()
 
 
 def test_an_idle_process_ticks_at_the_base() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.policy.generation_deadline import CallProgress, next_deadline
-from shared.policy.limits import TurnLimits
+from tests.fakes.limits import turn_limits
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_the_nearest_deadline_counts(
         "first_text_by_ms": None,
     }
 
-    found = next_deadline(CallProgress(**{**fields, **changes}), TurnLimits())
+    found = next_deadline(CallProgress(**{**fields, **changes}), turn_limits())
 
     assert found == (deadline_ms, overrun)

@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 from shared.contracts.load import FleetLoad, LoadSample
 from shared.policy.limits import AnswerPlan
 from shared.policy.load_level import LevelState, LoadLevel, answer_plan, next_level
+from tests.fakes.limits import answer_plan as plan_of
 
 CAPACITY = 900
-NORMAL_PLAN = AnswerPlan(model="primary")
+NORMAL_PLAN = plan_of("primary")
 
 
 def fleet(waiting: int, *, mean: float = 1_000.0, running: int = 100) -> FleetLoad:
@@ -68,7 +69,7 @@ def test_more_waiting_turns_never_give_a_lower_level(waiting: int, more: int):
 
 def test_plans_shrink_with_the_level():
     assert answer_plan(LoadLevel.NORMAL, NORMAL_PLAN, "fast") is NORMAL_PLAN
-    assert answer_plan(LoadLevel.MILD, NORMAL_PLAN, "fast") == AnswerPlan(model="fast")
+    assert answer_plan(LoadLevel.MILD, NORMAL_PLAN, "fast") == plan_of("fast")
     severe = answer_plan(LoadLevel.SEVERE, NORMAL_PLAN, "fast")
     assert severe == AnswerPlan(model="fast", max_tokens=512, history_turns=8, history_tokens=2_500)
     assert answer_plan(LoadLevel.MODERATE, NORMAL_PLAN, "fast") == severe

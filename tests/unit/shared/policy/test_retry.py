@@ -20,11 +20,11 @@ from shared.errors import (
     TransientError,
 )
 from shared.policy.backoff import ceiling_ms
-from shared.policy.limits import TurnLimits
 from shared.policy.retry import GiveUp, HandOver, RetryAfter, RetryDecision, decide_retry
+from tests.fakes.limits import turn_limits
 
-LIMITS = TurnLimits()
-IN_A_FUNCTION = TurnLimits(retry_in_process_limit_ms=4_000)
+LIMITS = turn_limits()
+IN_A_FUNCTION = turn_limits(retry_in_process_limit_ms=4_000)
 TRANSIENT = [
     ModelOverloaded,
     ModelRateLimited,

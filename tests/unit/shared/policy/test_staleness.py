@@ -8,10 +8,10 @@ import pytest
 
 from shared.contracts.identifiers import MessageId, SessionId, TenantId, TurnId, UserId
 from shared.contracts.turns import TurnRequest
-from shared.policy.limits import TurnLimits
 from shared.policy.staleness import age_ms, first_text_deadline_ms, is_stale
+from tests.fakes.limits import turn_limits
 
-LIMITS = TurnLimits()
+LIMITS = turn_limits()
 LOW: dict[str, Any] = {"detached": True, "priority": "low"}
 
 

@@ -20,15 +20,15 @@ from shared.policy.sweeping import (
     OfferToIntake,
     Remove,
     ResendToOwnQueue,
-    SweepLimits,
     TakeOver,
     decide,
     decide_unknown,
     next_look_ms,
     second_target,
 )
+from tests.fakes.limits import sweep_limits
 
-LIMITS = SweepLimits()
+LIMITS = sweep_limits()
 T0 = 1_700_000_000_000
 S = 1_000
 H = 3_600 * S

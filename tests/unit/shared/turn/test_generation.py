@@ -10,10 +10,10 @@ import pytest
 
 from shared.contracts.model import ModelEvent, Prompt, TextDelta
 from shared.errors import ModelDisconnected
-from shared.policy.limits import TurnLimits
 from shared.turn.generation import Generation, Overdue
 from shared.turn.timings import Stopwatch
 from tests.fakes.clock import FakeClock, settle
+from tests.fakes.limits import turn_limits
 from tests.fakes.model import FakeModel, Forever, Wait
 from tests.fakes.turn_world import TurnWorld
 
@@ -42,7 +42,7 @@ class Words:
 
 async def test_a_stream_without_a_stop_reason_broke_off() -> None:
     clock = FakeClock()
-    generation = Generation(EndsEarly(), clock, TurnLimits())  # type: ignore[arg-type]
+    generation = Generation(EndsEarly(), clock, turn_limits())  # type: ignore[arg-type]
 
     with pytest.raises(ModelDisconnected):
         await generation.generate(
@@ -56,7 +56,7 @@ async def test_a_stream_without_a_stop_reason_broke_off() -> None:
 async def test_a_call_begun_after_its_first_text_limit_is_overdue_at_once() -> None:
     clock = FakeClock()
     model = FakeModel(clock, [Forever()])
-    generation = Generation(model, clock, TurnLimits())
+    generation = Generation(model, clock, turn_limits())
 
     generated = await generation.generate(
         PROMPT,
@@ -72,7 +72,7 @@ async def test_a_call_begun_after_its_first_text_limit_is_overdue_at_once() -> N
 async def test_the_first_text_is_timed_once() -> None:
     clock = FakeClock()
     stopwatch = Stopwatch(clock, clock.now_ms())
-    generation = Generation(FakeModel(clock, [Wait(0.3), "a", Wait(1), "b"]), clock, TurnLimits())
+    generation = Generation(FakeModel(clock, [Wait(0.3), "a", Wait(1), "b"]), clock, turn_limits())
 
     task = asyncio.create_task(
         generation.generate(PROMPT, Words(), stopwatch, first_text_by_ms=None)  # type: ignore[arg-type]

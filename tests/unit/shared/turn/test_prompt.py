@@ -15,10 +15,10 @@ from shared.contracts.server_frames import SourceLink
 from shared.contracts.stored_turns import HistoryEntry
 from shared.errors import MalformedMessage
 from shared.policy.history_window import fit_history
-from shared.policy.limits import AnswerPlan
 from shared.turn.prompt import build_prompt, passages_text, source_links
+from tests.fakes.limits import answer_plan
 
-PLAN = AnswerPlan(model="claude-test", max_tokens=77)
+PLAN = answer_plan("claude-test", max_tokens=77)
 markup = st.text("<>/\"'& passage=\n", max_size=60)
 passages = st.builds(Passage, markup, markup, markup, st.just(1.0), st.just("d"))
 entries = st.builds(HistoryEntry, st.just("t"), st.text(max_size=9), st.text(max_size=9))

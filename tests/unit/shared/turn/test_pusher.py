@@ -9,9 +9,9 @@ import pytest
 
 from shared.contracts.ledger import Follower
 from shared.errors import ConfigurationError
-from shared.policy.limits import PushLimits
 from shared.turn.pusher import Pusher
 from tests.fakes.clock import FakeClock, FakeRandomness, settle
+from tests.fakes.limits import push_limits
 from tests.fakes.push import FakePush
 from tests.fakes.turn_world import GATEWAY, follower
 
@@ -33,7 +33,7 @@ class Scene:
         self.clock = FakeClock()
         self.push = FakePush(self.clock)
         self.sink = Sink()
-        self.pusher = Pusher(self.push, self.clock, FakeRandomness(), PushLimits(**limits))
+        self.pusher = Pusher(self.push, self.clock, FakeRandomness(), push_limits(**limits))
 
     def say(self, *frames: bytes, to: str = "c1", endpoint: str = GATEWAY) -> None:
         self.pusher.offer([follower(to, endpoint)], frames, self.sink)

@@ -1,0 +1,38 @@
+"""The limits that a deployment has without any setting, for tests to change one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from shared.bootstrap import limits as bootstrap
+from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
+from shared.policy.sweeping import SweepLimits
+from shared.settings import Settings
+
+_SETTINGS = Settings()
+
+
+def turn_limits(**changes: Any) -> TurnLimits:
+    """Of a process that is not a function."""
+    return replace(bootstrap.turn_limits(_SETTINGS, "orchestrator"), **changes)
+
+
+def sweep_limits(**changes: Any) -> SweepLimits:
+    """Of every sweeper."""
+    return replace(bootstrap.sweep_limits(_SETTINGS), **changes)
+
+
+def flush_limits(**changes: Any) -> FlushLimits:
+    """Of every flusher."""
+    return replace(bootstrap.flush_limits(_SETTINGS), **changes)
+
+
+def push_limits(**changes: Any) -> PushLimits:
+    """Of every pusher."""
+    return replace(bootstrap.push_limits(_SETTINGS), **changes)
+
+
+def answer_plan(model: str, **changes: Any) -> AnswerPlan:
+    """At the normal load level, with another model's name."""
+    return replace(bootstrap.normal_plan(_SETTINGS), model=model, **changes)
