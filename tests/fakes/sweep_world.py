@@ -208,3 +208,18 @@ async def crashed_once(world: SweepWorld) -> tuple[TurnRequest, Process]:
     await seconds(world, 1)
     worker.die()
     return request, worker
+
+
+def ends(world: SweepWorld, connection_id: str = "c1") -> list[Any]:
+    """The terminal frames that a reader got."""
+    kinds = ("completed", "failed", "cancelled", "expired")
+    return [
+        frame
+        for frame in world.frames(connection_id)
+        if type(frame).__name__.removeprefix("Response").lower() in kinds
+    ]
+
+
+async def state_of(world: SweepWorld, request: TurnRequest) -> Any:
+    """The turn as the ledger has it."""
+    return await world.ledger.state(request.ref)

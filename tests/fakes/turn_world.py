@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -22,6 +22,7 @@ from shared.contracts.identifiers import (
 )
 from shared.contracts.ledger import Follower
 from shared.contracts.server_frames import AnyServerFrame, ResponseDelta, decode_server_frame
+from shared.contracts.stored_turns import StoredTurn
 from shared.contracts.turns import Path, TurnRequest
 from shared.telemetry import Metrics
 from shared.turn.engine import TurnEngine, TurnPorts
@@ -167,3 +168,16 @@ def only(frames: Sequence[AnyServerFrame], kind: type[FrameT]) -> FrameT:
     found = [frame for frame in frames if isinstance(frame, kind)]
     assert len(found) == 1, f"{len(found)} frames of {kind.__name__}"
     return found[0]
+
+
+def after_put(world: TurnWorld, action: Callable[[], object]) -> None:
+    """Do something at the moment when the answer has just been stored."""
+    put = world.store.put
+
+    async def put_then_act(turn: StoredTurn) -> StoredTurn | None:
+        winner = await put(turn)
+        action()
+        await asyncio.sleep(0)
+        return winner
+
+    world.store.put = put_then_act  # type: ignore[method-assign]

@@ -51,7 +51,7 @@ MUTANTS = (
         "shared/policy/generation_deadline.py",
         'deadlines.append((progress.last_event_ms + limits.silence_timeout_ms, "silence"))',
         "pass",
-        f"{_PIPELINE_TEST}::test_silence_and_endless_calls_end_in_a_stated_time",
+        "tests/unit/shared/turn/test_generation.py::test_silence_and_endless_calls_end_in_a_stated_time",
     ),
     Mutant(
         "B-24",
@@ -59,7 +59,7 @@ MUTANTS = (
         "shared/turn/generation.py",
         "                self.limit.interrupt()\n",
         "",
-        f"{_PIPELINE_TEST}::test_silence_and_endless_calls_end_in_a_stated_time",
+        "tests/unit/shared/turn/test_generation.py::test_silence_and_endless_calls_end_in_a_stated_time",
     ),
     Mutant(
         "B-24",
@@ -67,7 +67,7 @@ MUTANTS = (
         "shared/policy/generation_deadline.py",
         'deadlines.append((progress.last_event_ms + limits.silence_timeout_ms, "silence"))',
         'deadlines.append((progress.started_ms + limits.silence_timeout_ms, "silence"))',
-        f"{_PIPELINE_TEST}::test_pings_alone_keep_a_call_alive_until_the_generation_limit",
+        "tests/unit/shared/turn/test_generation.py::test_pings_alone_keep_a_call_alive_until_the_generation_limit",
     ),
     Mutant(
         "B-24",
@@ -75,7 +75,7 @@ MUTANTS = (
         "shared/policy/generation_deadline.py",
         'progress.started_ms + limits.generation_limit_ms, "generation"',
         'progress.started_ms + 1_000 * limits.generation_limit_ms, "generation"',
-        f"{_PIPELINE_TEST}::test_silence_and_endless_calls_end_in_a_stated_time",
+        "tests/unit/shared/turn/test_generation.py::test_silence_and_endless_calls_end_in_a_stated_time",
     ),
     Mutant(
         "B-13",

@@ -23,7 +23,7 @@ MUTANTS = (
         _RULES,
         "if crashes >= limits.crashes_per_turn:",
         "if crashes > limits.crashes_per_turn:",
-        f"{_SWEEPER_TEST}::test_two_crashed_attempts_are_poison_and_get_no_third_try",
+        "tests/unit/shared/turn/test_redispatch.py::test_two_crashed_attempts_are_poison_and_get_no_third_try",
     ),
     Mutant(
         "P9",
@@ -39,7 +39,7 @@ MUTANTS = (
         _RULES,
         "if not recovery.dispatches or unclaimed_ms < 0:",
         "if True:",
-        f"{_SWEEPER_TEST}::test_unclaimed_for_45_s_it_fails_with_evidence",
+        "tests/unit/shared/turn/test_redispatch.py::test_unclaimed_for_45_s_it_fails_with_evidence",
     ),
     Mutant(
         "B-16",
@@ -63,7 +63,7 @@ MUTANTS = (
         _RULES,
         'return other if other and recovery.dispatches % 2 else "retry"',
         'return "retry"',
-        f"{_SWEEPER_TEST}::test_targets_alternate_until_somebody_claims",
+        "tests/unit/shared/turn/test_redispatch.py::test_targets_alternate_until_somebody_claims",
     ),
     Mutant(
         "P1",
@@ -87,7 +87,7 @@ MUTANTS = (
         "shared/turn/swept_ends.py",
         "        if is_answered:\n            await self._redispatch.deliver(turn)\n            return\n",
         "",
-        f"{_SWEEPER_TEST}::test_an_answer_stored_before_the_crash_is_delivered_instead_of_failing",
+        "tests/unit/shared/turn/test_swept_ends.py::test_an_answer_stored_before_the_crash_is_delivered_instead_of_failing",
     ),
     Mutant(
         "P9",
@@ -95,7 +95,7 @@ MUTANTS = (
         "shared/turn/swept_ends.py",
         "            await self._bury(turn, decision.dead_letter)",
         "            pass",
-        f"{_SWEEPER_TEST}::test_unclaimed_for_45_s_it_fails_with_evidence",
+        "tests/unit/shared/turn/test_redispatch.py::test_unclaimed_for_45_s_it_fails_with_evidence",
     ),
     Mutant(
         "P5",
@@ -103,7 +103,7 @@ MUTANTS = (
         "shared/turn/unclaimed_ends.py",
         "if finished.next_head is not None:",
         "if False:",
-        f"{_SWEEPER_TEST}::test_the_end_of_a_head_dispatches_the_next",
+        "tests/unit/shared/turn/test_swept_ends.py::test_the_end_of_a_head_dispatches_the_next",
     ),
     Mutant(
         "B-16",

@@ -19,7 +19,7 @@ MUTANTS = (
         "shared/turn/entry.py",
         "if is_stale(request, self._clock.now_ms(), self._limits):",
         "if False:",
-        f"{_PIPELINE_TEST}::test_a_stale_turn_expires_in_words_and_frees_its_session",
+        "tests/unit/shared/turn/test_entry.py::test_a_stale_turn_expires_in_words_and_frees_its_session",
     ),
     Mutant(
         "P8",
@@ -45,7 +45,7 @@ MUTANTS = (
         "shared/turn/entry.py",
         "                return await self._end_readerless(request, state)",
         "                return _REFUSED",
-        f"{_PIPELINE_TEST}::test_a_turn_whose_readers_left_before_the_claim_ends_without_a_model_call",
+        "tests/unit/shared/turn/test_entry.py::test_a_turn_whose_readers_left_before_the_claim_ends_without_a_model_call",
     ),
     Mutant(
         "P3",
@@ -53,7 +53,7 @@ MUTANTS = (
         "shared/turn/entry.py",
         "if attempt and not await self._is_marked(request, attempt):",
         "if False:",
-        f"{_PIPELINE_TEST}::test_a_takeover_that_nobody_reads_ends_unless_its_answer_is_stored",
+        "tests/unit/shared/turn/test_entry.py::test_a_takeover_that_nobody_reads_ends_unless_its_answer_is_stored",
     ),
     Mutant(
         "P3",
@@ -61,7 +61,7 @@ MUTANTS = (
         _MEMORY,
         "if claimed.ref.attempt == 1:",
         "if claimed.ref.attempt >= 1:",
-        f"{_PIPELINE_TEST}::test_a_takeover_delivers_the_answer_that_is_already_stored",
+        "tests/unit/shared/turn/test_memory.py::test_a_takeover_delivers_the_answer_that_is_already_stored",
     ),
     Mutant(
         "B-22",
@@ -69,7 +69,7 @@ MUTANTS = (
         _SETTLEMENT,
         "(*facts.recalled, newest),",
         "facts.recalled,",
-        f"{_PIPELINE_TEST}::test_run_reads_no_store_when_the_history_is_cached",
+        "tests/unit/shared/turn/test_memory.py::test_run_reads_no_store_when_the_history_is_cached",
     ),
     Mutant(
         "B-12",
@@ -127,7 +127,7 @@ MUTANTS = (
         "shared/policy/retry.py",
         "if is_visible or tries >= limits.attempts_per_turn:",
         "if tries >= limits.attempts_per_turn:",
-        f"{_PIPELINE_TEST}::test_an_error_after_visible_text_ends_the_turn_once",
+        "tests/unit/shared/turn/test_answering.py::test_an_error_after_visible_text_ends_the_turn_once",
     ),
     Mutant(
         "P11",
@@ -135,7 +135,7 @@ MUTANTS = (
         "shared/policy/retry.py",
         "if is_visible or tries >= limits.attempts_per_turn:",
         "if is_visible:",
-        f"{_PIPELINE_TEST}::test_retries_end_with_the_last_errors_code",
+        "tests/unit/shared/turn/test_answering.py::test_retries_end_with_the_last_errors_code",
     ),
     Mutant(
         "B-23",
@@ -143,7 +143,7 @@ MUTANTS = (
         "shared/policy/retry.py",
         "if deadline_ms is not None and now_ms + wait_ms >= deadline_ms:",
         "if False:",
-        f"{_PIPELINE_TEST}::test_a_hint_longer_than_the_turns_life_fails_at_once_with_the_hint",
+        "tests/unit/shared/turn/test_answering.py::test_a_hint_longer_than_the_turns_life_fails_at_once_with_the_hint",
     ),
     Mutant(
         "B-23",
@@ -185,7 +185,7 @@ MUTANTS = (
         "            await self._bury(writer, ending.error, klass, stopwatch)\n",
         "            bury = self._bury(writer, ending.error, klass, stopwatch)\n"
         '            __import__("asyncio").ensure_future(bury)\n',
-        f"{_PIPELINE_TEST}::test_a_dead_letter_is_sent_again_before_the_turn_ends",
+        "tests/unit/shared/turn/test_settlement.py::test_a_dead_letter_is_sent_again_before_the_turn_ends",
     ),
     Mutant(
         "B-38",
@@ -196,7 +196,7 @@ MUTANTS = (
         'klass="not_stored"\n'
         "            )",
         "            winner = None",
-        f"{_PIPELINE_TEST}::test_an_answer_that_cannot_be_stored_is_reported_and_kept_as_evidence",
+        "tests/unit/shared/turn/test_archive.py::test_an_answer_that_cannot_be_stored_is_reported_and_kept_as_evidence",
     ),
     Mutant(
         "P3",
@@ -206,7 +206,7 @@ MUTANTS = (
         "            return await self._give_way(writer, winner, facts)\n"
         "        terminal = completed_frame(",
         "        terminal = completed_frame(",
-        f"{_PIPELINE_TEST}::test_an_answer_stored_by_a_newer_attempt_leaves_the_end_to_it",
+        "tests/unit/shared/turn/test_archive.py::test_an_answer_stored_by_a_newer_attempt_leaves_the_end_to_it",
     ),
     Mutant(
         "P3",
@@ -247,7 +247,7 @@ MUTANTS = (
         _SETTLEMENT,
         "if closed.next_head is not None:",
         "if False:",
-        f"{_PIPELINE_TEST}::test_the_finisher_dispatches_the_next_head",
+        "tests/unit/shared/turn/test_settlement.py::test_the_finisher_dispatches_the_next_head",
     ),
     Mutant(
         "B-21",
@@ -255,7 +255,7 @@ MUTANTS = (
         _CLOSING,
         "case TurnEnded(_, outcome) if outcome == append.frames[-1]:",
         "case TurnEnded(_, outcome) if False:",
-        f"{_PIPELINE_TEST}::test_a_finish_whose_answer_got_lost_counts_as_ours",
+        "tests/unit/shared/turn/test_closing.py::test_a_finish_whose_answer_got_lost_counts_as_ours",
     ),
     Mutant(
         "P2",
@@ -271,7 +271,7 @@ MUTANTS = (
         "shared/turn/pipeline.py",
         "            await self._settlement.hand_over(writer)\n",
         "",
-        "tests/unit/shared/turn/test_sweeper.py::test_a_worker_that_is_stopped_hands_over_at_once",
+        "tests/unit/shared/turn/test_redispatch.py::test_a_worker_that_is_stopped_hands_over_at_once",
     ),
     Mutant(
         "B-01",

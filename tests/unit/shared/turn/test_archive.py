@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from shared.contracts.server_frames import ResponseCancelled, ResponseCompleted, ResponseFailed
+from shared.contracts.server_frames import (
+    ResponseCancelled,
+    ResponseFailed,
+)
 from shared.contracts.turns import TurnRequest
-from shared.errors import ConfigurationError, DependencyUnavailable, ItemTooLarge
+from shared.errors import (
+    ConfigurationError,
+    DependencyUnavailable,
+    ItemTooLarge,
+)
 from shared.turn.archive import Archive
 from shared.turn.markers import end_marker
-from tests.fakes.clock import FakeClock, FakeRandomness
+from tests.fakes.clock import FakeClock, FakeRandomness, settle
 from tests.fakes.model import Forever, Wait
 from tests.fakes.turn_store import FakeTurnStore
-from tests.fakes.turn_world import TurnWorld, only
+from tests.fakes.turn_world import TurnWorld, only, shown_text
 
 
 async def test_a_store_that_refuses_the_answer_ends_the_turn_at_once_in_words() -> None:
@@ -71,17 +79,6 @@ async def crashed(world: TurnWorld) -> TurnRequest:
     return request
 
 
-async def test_a_store_that_comes_back_in_time_keeps_the_answer() -> None:
-    world = TurnWorld(["Answer"])
-    async with world.running():
-        world.store.failing_puts = 4
-        result = await world.answer()
-
-    assert result.status == "completed"
-    assert only(world.frames(), ResponseCompleted).length == 6
-    assert world.store.puts == 5
-
-
 class TestPatience:
     """Over the store alone, on a clock that jumps."""
 
@@ -112,3 +109,85 @@ class TestPatience:
     async def marker(self, text: str = "Hi"):  # type: ignore[no-untyped-def]
         request = await TurnWorld().accept(text)
         return end_marker(request, status="failed", attempt=1, nonce="n", now_ms=1)
+
+
+@pytest.mark.case("B-38")
+async def test_an_answer_that_cannot_be_stored_is_reported_and_kept_as_evidence() -> None:
+    world = TurnWorld(["Shown"], settle_patience_ms=3_000)
+    async with world.running():
+        world.store.failing_puts = 99
+        await world.answer("Hi")
+
+    end = only(world.frames(), ResponseFailed)
+    assert (end.code, end.partial, end.retryable) == ("internal", True, True)
+    ((_, letter),) = world.dead_letters.letters
+    assert (letter.klass, letter.answer) == ("not_stored", "Shown")
+
+
+@pytest.mark.case("B-38")
+async def test_a_store_that_comes_back_keeps_the_answer() -> None:
+    world = TurnWorld(["Shown"])
+    async with world.running():
+        request = await world.accept("Hi")
+        world.store.failing_puts = 3
+        result = await world.finish(world.begin(request))
+
+    assert result.status == "completed"
+    assert not world.dead_letters.letters
+
+
+@pytest.mark.case("B-20")
+async def test_an_answer_above_the_item_limit_is_not_stored_and_said_so() -> None:
+    world = TurnWorld(["x" * 400_001])
+    async with world.running():
+        await world.answer("Hi")
+
+    assert world.dead_letters.letters[0][1].klass == "not_stored"
+
+
+async def test_a_stopped_answer_that_cannot_be_stored_is_evidence_too() -> None:
+    world = TurnWorld(["Half", Forever()], settle_patience_ms=1_000)
+    async with world.running():
+        request = await world.accept("Hi")
+        task = world.begin(request)
+        await world.clock.advance(0.5)
+        world.store.unavailable = True
+        await world.ledger.cancel(request.ref, b"", world.clock.now_ms())
+        await world.finish(task)
+
+    assert only(world.frames(), ResponseCancelled).length == 4
+    assert world.dead_letters.letters[0][1].klass == "not_stored"
+
+
+@pytest.mark.case("B-21")
+async def test_a_put_whose_answer_got_lost_is_our_own() -> None:
+    world = TurnWorld(["Shown"])
+    world.store.lost_answers = 1
+    async with world.running():
+        result = await world.answer("Hi")
+
+    assert result.status == "completed"
+    assert world.store.puts == 2
+
+
+async def test_an_answer_stored_by_a_newer_attempt_leaves_the_end_to_it() -> None:
+    world = TurnWorld(["Mine", Wait(1), " too"], ["Theirs"])
+    async with world.running():
+        request = await world.accept("Hi")
+        task = world.begin(request)
+        await settle()
+        source = TurnWorld(["Theirs"])
+        async with source.running():
+            await source.answer("Hi")
+        (item,) = source.store.items.values()
+        world.store.items[request.ref] = msgspec.structs.replace(
+            item, ref=request.ref, attempt=2, nonce="theirs"
+        )
+        result = await world.finish(task)
+        assert (result.outcome, result.acknowledge) == ("superseded", True)
+        await world.clock.advance(4)
+        takeover = await world.finish(world.begin(request))
+
+    assert takeover.status == "completed"
+    frames = [frame for frame in world.frames() if getattr(frame, "attempt", 0) == 2]
+    assert shown_text(frames) == "Theirs"

@@ -9,10 +9,20 @@ import pytest
 
 from shared.contracts.identifiers import ClaimNonce
 from shared.contracts.ledger import Append, FinishAnswer
-from shared.contracts.server_frames import ResponseCancelled, ResponseFailed, Timings, Usage
+from shared.contracts.server_frames import (
+    ResponseCancelled,
+    ResponseFailed,
+    Timings,
+    Usage,
+)
 from shared.contracts.stored_turns import StoredTurn
 from shared.contracts.turns import TurnRequest
-from shared.errors import ModelOverloaded
+from shared.errors import (
+    ConfigurationError,
+    DependencyUnavailable,
+    ModelOverloaded,
+    ModelRejected,
+)
 from shared.turn.stored_replay import replay_stored
 from tests.fakes.clock import settle
 from tests.fakes.model import Forever, Step, Wait
@@ -234,7 +244,6 @@ async def test_a_lost_answer_to_the_end_is_not_mistaken_for_somebody_elses_end()
     real = world.ledger.finish
 
     async def lose_the_answer(append: Append, **rest: object) -> FinishAnswer:
-        from shared.errors import DependencyUnavailable
 
         first = append.claim.turn not in seen
         seen.add(append.claim.turn)
@@ -322,3 +331,57 @@ async def test_a_partial_answer_that_nobody_read_to_its_end_replays_as_it_ended(
     assert isinstance(logged, ResponseCancelled)
     assert isinstance(replayed, ResponseCancelled)
     assert replayed.by == logged.by == "disconnect"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "klass"),
+    [
+        (ModelRejected("invalid request"), "model_rejected", "failed"),
+        (ConfigurationError("the provider refused our key"), "internal", "failed"),
+    ],
+)
+async def test_a_permanent_error_is_dead_lettered_at_the_first_failure(
+    error: Exception, code: str, klass: str
+) -> None:
+    world = TurnWorld([error])
+    async with world.running():
+        await world.answer("Hi", path="queue", priority="normal", detached=True)
+
+    ((queue, letter),) = world.dead_letters.letters
+    assert (queue, letter.klass) == ("deferred", klass)
+    assert len(world.model.calls) == 1
+
+
+async def test_the_end_comes_even_when_no_dead_letter_can_be_sent() -> None:
+    world = TurnWorld([KeyError()])
+    world.dead_letters.failing = 99
+    async with world.running():
+        result = await world.answer("Hi")
+
+    assert result.status == "failed"
+
+
+async def test_a_dead_letter_is_sent_again_before_the_turn_ends() -> None:
+    world = TurnWorld([KeyError()])
+    world.dead_letters.failing = 2
+    async with world.running():
+        task = world.begin(await world.accept("Hi"))
+        await settle()
+        assert not world.dead_letters.letters
+        assert not any(isinstance(frame, ResponseFailed) for frame in world.frames())
+        await world.finish(task)
+
+    assert len(world.dead_letters.letters) == 1
+    only(world.frames(), ResponseFailed)
+
+
+@pytest.mark.case("B-27")
+async def test_the_finisher_dispatches_the_next_head() -> None:
+    world = TurnWorld(["One", Wait(1), "."])
+    async with world.running():
+        task = world.begin(await world.accept("first"))
+        await world.accept("second")
+        await world.finish(task)
+
+    (head,) = world.dispatcher.dispatched
+    assert (head.text, head.ready_at_ms > 0) == ("second", True)
