@@ -18,7 +18,7 @@ from tests.harness.stack import Stack
 SOCKETS = 1_000
 TALKING = 36
 """As many as the slots and the burst trigger run at once."""
-SCRIPT = Script(tokens=160, tokens_per_s=20)
+SCRIPT = Script(tokens=300, tokens_per_s=20)
 ENDS_WITHIN_S = 60.0
 
 
