@@ -97,7 +97,7 @@ def decode_turn(raw: bytes | str) -> TurnRequest:
     """
     try:
         request = _decoder.decode(raw)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         data = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
         raise MalformedMessage(f"not a queue message: {error}", data) from error
     if request.schema != SCHEMA:
