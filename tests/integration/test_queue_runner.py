@@ -285,9 +285,9 @@ async def test_a_signal_lets_running_turns_end_and_receives_no_more(world: World
 @pytest.mark.case("B-07")
 async def test_what_outlives_the_drain_is_given_back_and_goes_on_elsewhere(world: World):
     turn = await world.enqueue(
-        "deferred", "/sim tokens=120 tokens_per_s=20 id=given-back", session="a"
+        "deferred", "/sim tokens=160 tokens_per_s=20 id=given-back", session="a"
     )
-    async with world.queue_runner(queue_runner_drain_ms=1_500) as running:
+    async with world.queue_runner(queue_runner_drain_ms=4_000) as running:
         await world.running(turn)
         running.signals.receive()
         await running.task
