@@ -16,7 +16,14 @@ ROLE = Credential("ASIAROLE", "role-secret", "eu-west-1", "role-token")
 
 def api(http: FakeHttp, **options: str) -> AwsJsonApi:
     credentials = AwsCredentials("eu-west-1", fixed=ROLE)
-    return AwsJsonApi("dynamodb", http=http, credentials=credentials, clock=FakeClock(), timeout_ms=2_000, **options)
+    return AwsJsonApi(
+        "dynamodb",
+        http=http,
+        credentials=credentials,
+        clock=FakeClock(),
+        timeout_ms=2_000,
+        **options,
+    )
 
 
 async def test_a_call_is_one_signed_post_to_the_regions_service() -> None:

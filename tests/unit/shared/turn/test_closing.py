@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.contracts.ledger import Append, FinishAnswer
+from shared.contracts.ledger import Append, FinishAnswer, LogGap
 from shared.contracts.server_frames import (
     ResponseCompleted,
 )
@@ -86,3 +86,16 @@ async def test_an_end_that_the_ledger_never_takes_is_left_to_the_sweeper() -> No
         result = await world.finish(world.begin(request))
 
     assert (result.outcome, result.status, result.acknowledge) == ("not_settled", None, False)
+
+
+async def test_a_ledger_that_loses_whatever_it_is_given_counts_as_away() -> None:
+    world = TurnWorld(["Answer"])
+
+    async def lossy(append: Append, **_: object) -> FinishAnswer:
+        return LogGap(-1)
+
+    world.ledger.finish = lossy  # type: ignore[method-assign,assignment]
+    async with world.running():
+        result = await world.answer("Hi", within_s=60)
+
+    assert (result.outcome, result.acknowledge) == ("not_settled", False)

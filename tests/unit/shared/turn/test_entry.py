@@ -127,3 +127,24 @@ async def test_run_claims_again_while_the_ledger_is_away_then_leaves_the_message
         await world.clock.advance(1)
         world.ledger.unavailable = False
         assert (await world.finish(task)).status == "completed"
+
+
+@pytest.mark.parametrize("fault", ["unavailable", "refusing"])
+async def test_a_takeover_that_nobody_reads_is_left_to_the_sweeper_while_no_marker_is_taken(
+    fault: str,
+) -> None:
+    world = TurnWorld(["Half", Forever()])
+    async with world.running():
+        request = await world.accept("Hi")
+        task = world.begin(request)
+        await world.clock.advance(0.5)
+        task.cancel()
+        await world.ledger.unfollow([request.ref], follower(), world.clock.now_ms())
+        await world.clock.advance(20)
+        setattr(world.store, fault, True)
+        result = await world.finish(world.begin(request))
+
+    assert (result.outcome, result.acknowledge) == ("refused", True)
+    state = await world.ledger.state(request.ref)
+    assert state is not None
+    assert not state.is_ended
