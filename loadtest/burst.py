@@ -26,23 +26,23 @@ from loadtest.user import TURN_TIMEOUT_S, ChatUser
 def main(arguments: Sequence[str] | None = None) -> int:
     """Find or start a stack, run the burst, print the table."""
     options = _parse(arguments)
-    url = options.url or chat_url()
-    started_here = url is None and start_stack()
-    url = url or chat_url()
-    if url is None:
-        return 1
     burst = Burst(baseline_users=options.users, factor=options.factor, hold_s=options.hold_s)
     ChatUser.message = options.message
-    print(
-        f"burst    {burst.baseline_users} users, then {burst.baseline_users * burst.factor} "
-        f"within {burst.ramp_s:.0f} s, against {url}",
-        flush=True,
-    )
+    ChatUser.turns.clear()
+    url = options.url or chat_url()
+    is_started_here = url is None
     try:
-        turns = _run(url, burst)
+        if url is None and start_stack():
+            url = chat_url()
+        if url is None:
+            return 1
+        _run(url, burst)
+    except KeyboardInterrupt:
+        print("\nburst    interrupted; so far:")
     finally:
-        if started_here:
+        if is_started_here:
             stop_stack()
+    turns = list(ChatUser.turns)
     print(summarise(turns, burst.length_s))
     overflowed = any(turn.path == "burst" for turn in turns)
     return 0 if overflowed and not faults_of(turns) else 1
@@ -58,9 +58,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _run(url: str, burst: Burst) -> list[ObservedTurn]:
+def _run(url: str, burst: Burst) -> None:
+    print(
+        f"burst    {burst.baseline_users} users, then {burst.baseline_users * burst.factor} "
+        f"within {burst.ramp_s:.0f} s, against {url}",
+        flush=True,
+    )
     TenfoldBurst.burst = burst
-    ChatUser.turns.clear()
     environment = Environment(user_classes=[ChatUser], shape_class=TenfoldBurst(), host=url)
     environment.stop_timeout = TURN_TIMEOUT_S  # running turns are read to their end
     runner = environment.create_local_runner()
@@ -74,7 +78,6 @@ def _run(url: str, burst: Burst) -> list[ObservedTurn]:
                 break
     finally:
         runner.quit()
-    return list(ChatUser.turns)
 
 
 def _print_progress(elapsed_s: float, users: int, turns: Sequence[ObservedTurn]) -> None:

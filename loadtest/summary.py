@@ -25,7 +25,7 @@ def summarise(turns: Sequence[ObservedTurn], length_s: float) -> str:
     """A table by path, the refusals, the faults and one sentence that says how it went."""
     lines = [
         "",
-        f"{'answered by':<16}{'turns':>7}{'whole':>7}   {'first token p50':>15}{'p95':>8}{'p99':>8}"
+        f"{'answered by':<16}{'turns':>7}{'whole':>7}   {'first token p50':>15}{'p95':>11}{'p99':>11}"
         f"{'longest gap':>14}",
     ]
     for path, name in PATHS.items():
@@ -44,6 +44,8 @@ def summarise(turns: Sequence[ObservedTurn], length_s: float) -> str:
 
 def verdict(turns: Sequence[ObservedTurn], length_s: float) -> str:
     """One sentence: whether the burst overflowed and whether every accepted turn ended whole."""
+    if not turns:
+        return "no turn was sent: does a gateway answer at this address?"
     burst = sum(turn.path == "burst" for turn in turns)
     faulty = sum(faults_of(turns).values())
     accepted = sum(turn.rejected is None for turn in turns)
@@ -65,7 +67,7 @@ def _row(name: str, turns: Sequence[ObservedTurn]) -> str:
     gap = max((turn.longest_gap_ms for turn in turns), default=0)
     marks = [percentile(firsts, share) for share in (0.5, 0.95, 0.99)]
     p50, p95, p99 = ("-" if mark is None else f"{mark} ms" for mark in marks)
-    return f"{name:<16}{len(turns):>7}{whole:>7}   {p50:>15}{p95:>8}{p99:>8}{f'{gap} ms':>14}"
+    return f"{name:<16}{len(turns):>7}{whole:>7}   {p50:>15}{p95:>11}{p99:>11}{f'{gap} ms':>14}"
 
 
 def _counts(counter: Counter[str] | Counter[str | None]) -> str:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
+from ops.local_stack import StackAway, local_status
 from shared.errors import ConfigurationError
 from shared.policy.sigv4 import Credential
 from shared.settings import Settings, is_set, load_settings
 
-ROOT = Path(__file__).resolve().parents[1]
-_STATUS_WITHIN_S = 30
 _LOCAL_KEY = "local"
 _NAMED_BY = "BURSTCHAT_DEAD_TURNS_TABLE"
 
@@ -25,7 +20,13 @@ def find_deployment() -> tuple[Settings, Credential | None]:
     """
     if is_set(_NAMED_BY):
         return load_settings("operator"), None
-    status = _local_status()
+    try:
+        status = local_status()
+    except StackAway as error:
+        raise ConfigurationError(
+            f"no local stack ({error}); for a deployment on AWS set "
+            f"{_NAMED_BY}, BURSTCHAT_TURNS_TABLE, BURSTCHAT_BACKGROUND_QUEUE_URL and BURSTCHAT_REDIS_URL"
+        ) from error
     settings = load_settings("operator", local_environment(status))
     return settings, Credential(_LOCAL_KEY, _LOCAL_KEY, settings.aws.aws_region)
 
@@ -42,21 +43,3 @@ def local_environment(status: dict[str, Any]) -> dict[str, str]:
         }
     except KeyError as error:
         raise ConfigurationError(f"the local stack is not ready: it has no {error} yet") from error
-
-
-def _local_status() -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "infra.local", "status", "--json"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=_STATUS_WITHIN_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise ConfigurationError(
-            f"no local stack ({done.stderr.strip() or done.stdout.strip()}); for a deployment on AWS set "
-            f"{_NAMED_BY}, BURSTCHAT_TURNS_TABLE, BURSTCHAT_BACKGROUND_QUEUE_URL and BURSTCHAT_REDIS_URL"
-        )
-    status: dict[str, Any] = json.loads(done.stdout)
-    return status

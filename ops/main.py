@@ -16,6 +16,7 @@ from pathlib import Path
 from clients.address import ServerAddress
 from clients.terminal import run_chat
 from ops.dlq import add_dlq_verbs, run_dlq
+from ops.local_stack import StackAway, local_status
 from shared.errors import ConfigurationError
 from shared.settings import load_settings
 
@@ -70,7 +71,7 @@ def _stack(verb: str, *, as_json: bool) -> int:
 
 def _chat(url: str | None, user: str | None, session: str | None) -> int:
     try:
-        address = url or f"http://127.0.0.1:{load_settings('local_stack').local_stack.port_base}"
+        address = url or _local_address()
         token = None if user is None else fetch_token(address, user)
         return asyncio.run(run_chat(address, token, session))
     except (ConfigurationError, TokenRefused) as error:
@@ -78,6 +79,15 @@ def _chat(url: str | None, user: str | None, session: str | None) -> int:
         return 1
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+def _local_address() -> str:
+    """The running stack's gateway; without a stack, where one would listen."""
+    try:
+        address: str = local_status()["urls"]["chat"]
+    except StackAway:
+        return f"http://127.0.0.1:{load_settings('local_stack').local_stack.port_base}"
+    return address
 
 
 def fetch_token(address: str, user: str) -> str:

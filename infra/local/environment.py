@@ -122,6 +122,8 @@ def emulator_environment(
         "S3_DATA_DIR": f"{scratch}/s3",
         "STATE_DIR": f"{scratch}/state",
         "LOG_LEVEL": "INFO",
+        # AWS restores a snapshot in a second; a process that starts here again would make a burst wait.
+        "LAMBDA_WARM_TTL_SECONDS": "86400",
         "AWS_SECRET_ACCESS_KEY": AWS_KEY,
         "AWS_EC2_METADATA_DISABLED": "true",
         "PYTHONNOUSERSITE": "1",

@@ -74,7 +74,9 @@ class Stack:
             self._prepare(supervisor)
             try:
                 self._start()
+                # `burstchat up` reads until the stack is ready, so the addresses come first.
                 self._announce()
+                self._note(is_ready=True)
                 self._keep_running()
             finally:
                 self._stop()
@@ -131,7 +133,6 @@ class Stack:
             self._wait_ready(self._plan.services())
         with step("burst worker initialised"):
             deployer.warm_up(deployment)
-        self._note(is_ready=True)
 
     def _start_infrastructure(self) -> None:
         plan = self._plan

@@ -131,7 +131,7 @@ def test_the_local_stack_gives_the_settings_when_the_environment_names_no_deploy
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("BURSTCHAT_DEAD_TURNS_TABLE", raising=False)
-    monkeypatch.setattr(dlq_deployment, "_local_status", lambda: STATUS)
+    monkeypatch.setattr(dlq_deployment, "local_status", lambda: STATUS)
     settings, credential = dlq_deployment.find_deployment()
     assert settings.aws.dead_turns_table == "d"
     assert credential is not None
