@@ -1,7 +1,7 @@
 """What the terminal prints of a conversation as it changes. Pure: states in, text out.
 
 Turns are shown one after another in their order; the text of a later one waits until the earlier one
-has ended, so that two answers never mix.
+has ended, so that two answers never mix. That a later one waits or was refused is said between answers.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from clients.reducer import Turn
 
 # A reply is untrusted: escape sequences could rewrite what the terminal shows.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+HEADING_LIMIT = 72
 
 
 class Style:
@@ -35,35 +36,57 @@ class Style:
 
 
 class Transcript:
-    """Remembers what was printed; `update` answers what is new."""
+    """Remembers what was printed; `update` answers what is new.
+
+    A turn that had ended when it was first seen is history and stays silent. Every other one gets its
+    words. While several are open, they come with the question that they answer.
+    """
 
     def __init__(self, style: Style) -> None:
         self._style = style
         self._done: set[str] = set()
         self._seen: set[str] = set()
         self._unchecked: set[str] = set()
+        self._crowded: set[str] = set()
+        """Turns that were open beside others, so their words need a heading."""
+        self._headed: str | None = None
+        """The turn that the last printed heading names."""
+        self._noted: dict[str, str] = {}
         self._attempt = 0
         self._printed = 0
-        self._told = ""
 
     def update(self, state: Conversation) -> str:
         """The text to print after `state` became current; empty when nothing shows."""
         out = []
-        for turn in state.turns:
-            key = turn.message_id or turn.turn_id or ""
-            if key not in self._seen:
-                self._seen.add(key)
-                if turn.is_ended:  # earlier turns come through `format_history` when asked for
-                    self._done.add(key)
-            if key in self._done and turn.is_ended:
-                out.append(self._correction(key, turn))
+        is_held = False
+        for turn in self._open_turns(state):
+            if is_held:
+                out.append(self._aside(turn))
                 continue
-            self._done.discard(key)  # a rejected message was sent again
             out.append(self._progress(turn))
-            if not turn.is_ended:
-                break
-            out.append(self._end(key, turn))
+            if turn.is_ended:
+                out.append(self._end_current(turn))
+            elif self._printed:
+                break  # in the middle of an answer: whatever comes later waits
+            else:
+                is_held = True
+        if not self._printed:
+            out.extend(self._correction(turn) for turn in state.turns)
         return "".join(out)
+
+    def _open_turns(self, state: Conversation) -> list[Turn]:
+        """The turns whose last words are not printed yet, oldest first."""
+        for turn in state.turns:
+            key = _key(turn)
+            if not turn.is_ended:
+                self._done.discard(key)  # a rejected message was sent again
+            elif key not in self._seen:  # earlier turns come through `format_history`
+                self._done.add(key)
+            self._seen.add(key)
+        turns = [turn for turn in state.turns if _key(turn) not in self._done]
+        if len(turns) > 1:
+            self._crowded.update(map(_key, turns))
+        return turns
 
     def _progress(self, turn: Turn) -> str:
         out = ""
@@ -71,28 +94,55 @@ class Transcript:
             if self._printed:
                 out += "\n" + self._style.dim("[starting again]") + "\n"
             self._attempt, self._printed = turn.attempt, 0
-        note = self._waiting_words(turn)
-        if note and note != self._told:
-            self._told = note
-            out += self._style.dim(note) + "\n"
-        out += sanitize(turn.text[self._printed :])
+        if turn.status == "queued":
+            out += self._note(turn, "[busy just now, your turn comes shortly]")
+        if len(turn.text) > self._printed:
+            if not self._printed:
+                out += self._heading(turn)
+            out += sanitize(turn.text[self._printed :])
         self._printed = len(turn.text)
         return out
 
-    @staticmethod
-    def _waiting_words(turn: Turn) -> str:
-        if turn.status == "queued":
-            return "[busy just now, your turn comes shortly]"
+    def _aside(self, turn: Turn) -> str:
+        """What can be said of a turn while an earlier one is open that shows no text yet."""
+        if turn.is_ended and not turn.text:
+            return self._heading(turn) + self._end(turn)
+        if turn.status == "waiting":
+            return self._note(turn, "[waiting for the answer before it]")
         return ""
 
-    def _end(self, key: str, turn: Turn) -> str:
-        shown = self._printed > 0
+    def _note(self, turn: Turn, words: str) -> str:
+        key = _key(turn)
+        if self._noted.get(key) == words:
+            return ""
+        self._noted[key] = words
+        return self._heading(turn) + self._style.dim(words) + "\n"
+
+    def _heading(self, turn: Turn) -> str:
+        key = _key(turn)
+        if key not in self._crowded or key == self._headed or not turn.user_text:
+            return ""
+        self._headed = key
+        question = " ".join(sanitize(turn.user_text).split())
+        if len(question) > HEADING_LIMIT:
+            question = question[: HEADING_LIMIT - 1] + "…"
+        return self._style.bold(f"› {question}") + "\n"
+
+    def _end_current(self, turn: Turn) -> str:
+        before = "\n" if self._printed else self._heading(turn)
+        self._attempt, self._printed = 0, 0
+        return before + self._end(turn)
+
+    def _end(self, turn: Turn) -> str:
+        key = _key(turn)
         self._done.add(key)
-        self._attempt, self._printed, self._told = 0, 0, ""
+        self._noted.pop(key, None)
+        self._headed = None
         if turn.verified is False:
             self._unchecked.add(key)
-        words = self._end_words(turn)
-        return ("\n" if shown else "") + words + "\n\n"
+        else:
+            self._crowded.discard(key)
+        return self._end_words(turn) + "\n\n"
 
     def _end_words(self, turn: Turn) -> str:
         match turn.status:
@@ -115,13 +165,16 @@ class Transcript:
         hint = " /retry asks again." if turn.retryable else ""
         return self._style.warn(sanitize(words) + hint)
 
-    def _correction(self, key: str, turn: Turn) -> str:
+    def _correction(self, turn: Turn) -> str:
+        key = _key(turn)
         if key not in self._unchecked or not turn.verified:
             return ""
         self._unchecked.discard(key)
-        return self._style.dim("[the stored answer differs from what was shown]") + (
-            f"\n{sanitize(turn.text)}\n\n"
-        )
+        heading = self._heading(turn)
+        self._crowded.discard(key)
+        self._headed = None
+        note = self._style.dim("[the stored answer differs from what was shown]")
+        return f"{heading}{note}\n{sanitize(turn.text)}\n\n"
 
 
 def format_history(state: Conversation, style: Style) -> str:
@@ -139,6 +192,10 @@ def format_history(state: Conversation, style: Style) -> str:
 def sanitize(text: str) -> str:
     """`text` without control characters other than line feed and tab."""
     return _CONTROL.sub("", text)
+
+
+def _key(turn: Turn) -> str:
+    return turn.message_id or turn.turn_id or ""
 
 
 def _facts(turn: Turn) -> str:

@@ -115,6 +115,21 @@ async def test_terminal_repeats_a_rejected_message_with_its_id(server: FakeChatS
     assert len(ids) == 1
 
 
+async def test_terminal_answers_for_every_line_of_a_quick_series(server: FakeChatServer) -> None:
+    screen = Screen()
+    async with chatting(server, screen) as (chat, task):
+        for line in ("hello", "/reject", "again", "/reject rate_limited"):
+            chat.line(line)
+        chat.end_of_input()
+        assert await task == LEFT
+    text = screen.getvalue()
+    assert text.count("Not sent: Very many people") == 2
+    for line in ("hello", "again"):
+        assert f"› {line}\n{WORDS}You said: {line}\n[" in text
+    for line in ("/reject", "/reject rate_limited"):
+        assert f"› {line}\nNot sent: " in text
+
+
 async def test_terminal_shows_history(server: FakeChatServer) -> None:
     first = Screen()
     async with chatting(server, first) as (chat, _):

@@ -58,6 +58,73 @@ def test_transcript_holds_a_later_answer_until_the_earlier_ended() -> None:
     assert shown == "A\n[stopped]\n\nB!"
 
 
+def asked(status: Status, number: int, text: str = "", **fields: object) -> Turn:
+    return turn(status, text, f"m{number}", user_text=f"q{number}", **fields)
+
+
+def test_transcript_tells_of_refusals_behind_an_unfinished_turn() -> None:
+    refused = [asked("rejected", number, message="Busy.") for number in (2, 3)]
+    shown = play(
+        [asked("sent", 1), asked("sent", 2), asked("sent", 3)],
+        [asked("sent", 1), refused[0], asked("sent", 3)],
+        [asked("sent", 1), *refused],
+        [asked("streaming", 1, "A", attempt=1), *refused],
+        [asked("cancelled", 1, "A", attempt=1), *refused],
+    )
+    assert shown == ("› q2\nNot sent: Busy.\n\n› q3\nNot sent: Busy.\n\n› q1\nA\n[stopped]\n\n")
+
+
+def test_transcript_holds_a_refusal_until_the_answer_being_shown_ended() -> None:
+    refused = asked("rejected", 2, message="Busy.")
+    shown = play(
+        [asked("streaming", 1, "A", attempt=1)],
+        [asked("streaming", 1, "A", attempt=1), asked("sent", 2)],
+        [asked("streaming", 1, "AB", attempt=1), refused],
+        [asked("cancelled", 1, "AB", attempt=1), refused],
+        [asked("cancelled", 1, "AB", attempt=1), refused],
+    )
+    assert shown == "AB\n[stopped]\n\n› q2\nNot sent: Busy.\n\n"
+
+
+def test_transcript_says_that_a_message_waits_and_names_the_question_of_each_answer() -> None:
+    shown = play(
+        [asked("queued", 1)],
+        [asked("queued", 1), asked("sent", 2)],
+        [asked("queued", 1), asked("waiting", 2)],
+        [asked("streaming", 1, "A", attempt=1), asked("waiting", 2)],
+        [asked("cancelled", 1, "A", attempt=1), asked("waiting", 2)],
+        [asked("cancelled", 1, "A", attempt=1), asked("streaming", 2, "B", attempt=1)],
+        [asked("cancelled", 1, "A", attempt=1), asked("cancelled", 2, "B", attempt=1)],
+    )
+    assert shown == (
+        "[busy just now, your turn comes shortly]\n"
+        "› q2\n[waiting for the answer before it]\n"
+        "› q1\nA\n[stopped]\n\n"
+        "› q2\nB\n[stopped]\n\n"
+    )
+
+
+def test_transcript_shortens_a_long_question_to_one_line() -> None:
+    long = turn("cancelled", user_text="a\nb\x1b " + "x" * 100)
+    shown = play([turn("sent"), asked("sent", 2)], [long, asked("sent", 2)])
+    assert shown == "› a b " + "x" * 67 + "…\n[stopped]\n\n"
+
+
+def test_transcript_prints_a_stored_answer_only_between_answers() -> None:
+    def stored(verified: bool) -> Turn:
+        return asked("completed", 1, "right", path="inline", verified=verified)
+
+    shown = play(
+        [asked("sent", 1), asked("sent", 2)],
+        [stored(False), asked("streaming", 2, "B", attempt=1)],
+        [stored(True), asked("streaming", 2, "BC", attempt=1)],
+        [stored(True), asked("cancelled", 2, "BC", attempt=1)],
+    )
+    assert shown.endswith(
+        "› q2\nBC\n[stopped]\n\n› q1\n[the stored answer differs from what was shown]\nright\n\n"
+    )
+
+
 def test_transcript_is_silent_about_turns_that_had_ended_when_first_seen() -> None:
     assert play([turn("completed", "old")]) == ""
 
