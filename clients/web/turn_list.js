@@ -37,6 +37,7 @@ export class TurnList {
     this.#retried.clear();
     this.#statuses.clear();
     this.#follows = true;
+    this.#scroller.scrollTop = 0;
   }
 
   /** Keep the newest words in sight from now on. */
@@ -63,9 +64,9 @@ export class TurnList {
     this.#scrolled();
   }
 
-  /** After anything changed its height. */
+  /** After anything changed its height. Without turns there is only the welcome, read from its top. */
   keepEnd() {
-    if (this.#follows) this.#scroller.scrollTop = this.#scroller.scrollHeight;
+    if (this.#follows && this.#views.size > 0) this.#scroller.scrollTop = this.#scroller.scrollHeight;
   }
 
   toEnd() {
@@ -105,7 +106,8 @@ export class TurnList {
 
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.#scroller;
-    this.#follows = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    const isNearEnd = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    this.#follows = this.#views.size === 0 || isNearEnd;
     byId("to-latest").hidden = this.#follows;
   }
 }

@@ -47,6 +47,24 @@ def test_newcomer_is_greeted_with_the_assistants_words(
     expect(page.locator("#sessions .session-open")).to_have_text("Where is my order?")
 
 
+@pytest.mark.parametrize("size", [(320, 568), (844, 390)])
+def test_welcome_starts_at_its_top_on_a_small_window(
+    chat: ThreadedChatServer, open_page: OpenPage, size: tuple[int, int]
+) -> None:
+    page = open_page(chat.url, size=size)
+    scroller = page.locator("#scroller")
+    expect_link(page, "online")
+    expect(page.locator("#suggestions button")).to_have_count(4)
+    assert scroller.evaluate("(element) => element.scrollHeight > element.clientHeight")
+    assert scroller.evaluate("(element) => element.scrollTop") == 0
+    page.fill("#composer-text", "a line\nand another")
+    assert scroller.evaluate("(element) => element.scrollTop") == 0
+    expect(page.locator("#to-latest")).to_be_hidden()
+    page.click("#send")
+    expect_status(page, 1, "completed")
+    expect(page.locator("#to-latest")).to_be_hidden()
+
+
 def test_answer_streams_and_ends_with_its_facts(
     chat: ThreadedChatServer, open_page: OpenPage
 ) -> None:
