@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
 from websockets.typing import Subprotocol
 
 from clients import conversation
@@ -42,6 +42,8 @@ STABLE_AFTER_S = 5
 TICK_S = 0.5
 FRAME_LIMIT_BYTES = 1024 * 1024
 OUTBOX_LIMIT = 1000
+NO_GATEWAY_STATUSES = frozenset((200, 404, 405, 426))
+"""How servers answer a handshake for which they have no WebSocket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,10 @@ class Link:
 
 class Unreachable(Exception):
     """No server answered at the first attempt."""
+
+
+class NotAGateway(Exception):
+    """What answered the first attempt is no chat server; the text says how it answered."""
 
 
 class Connection:
@@ -99,7 +105,8 @@ class Connection:
     async def run(self) -> str:
         """Serve until there is no point in connecting again; answers why. Canceling is safe.
 
-        Raises Unreachable when the very first attempt finds no server.
+        Raises Unreachable when no server answers before the first session, NotAGateway when another
+        kind of server does.
         """
         while True:
             self._show(Link("connecting"))
@@ -129,6 +136,8 @@ class Connection:
         except InvalidStatus as error:
             return self._refused(error)
         except (OSError, TimeoutError, InvalidHandshake) as error:
+            if isinstance(error, InvalidMessage) and not self._was_online:
+                raise NotAGateway("not in HTTP/1.1") from error
             if not self._was_online:
                 raise Unreachable(self._address.origin) from error
             return self._retry("the server does not answer")
@@ -138,6 +147,9 @@ class Connection:
         status = error.response.status_code
         if status in (401, 403):
             return Link("stopped", f"the server refused the sign-in (HTTP {status})")
+        # Once there was a session, this is a passing fault of something in between.
+        if status in NO_GATEWAY_STATUSES and not self._was_online:
+            raise NotAGateway(f"HTTP {status}") from error
         after = error.response.headers.get("Retry-After", "")
         wait_ms = int(after) * 1000 if after.isdecimal() else None
         return self._retry(f"the server is busy (HTTP {status})", wait_ms)

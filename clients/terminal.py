@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TextIO
 
 from clients.address import ServerAddress
-from clients.connection import Connection, Unreachable
+from clients.connection import Connection, NotAGateway, Unreachable
 from clients.conversation import Conversation
 from clients.reducer import Turn
 from clients.transcript import Style, Transcript, format_history
@@ -30,7 +30,7 @@ HELP = "/history shows earlier messages · /retry asks again · /quit leaves · 
 async def run_chat(url: str, token: str | None, session_id: str | None) -> int:
     """Chat until the user leaves or the input ends. Answers the exit status.
 
-    0: left by choice; 1: no server there, or a bad address; 2: the server ended it for good.
+    0: left by choice; 1: no chat server there, or a bad address; 2: the server ended it for good.
     """
     try:
         address = ServerAddress.parse(url)
@@ -73,7 +73,7 @@ class TerminalChat:
         self._prompted = False
 
     async def run(self) -> int:
-        """Until the user leaves (0), no server is there (1) or the server ends it (2)."""
+        """Until the user leaves (0), no chat server is there (1) or the server ends it (2)."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self.interrupt)
         connecting = asyncio.create_task(self._connection.run())
@@ -96,6 +96,13 @@ class TerminalChat:
             print(
                 f"burstchat: no server answers at {self._address.origin}; "
                 "start one with `make run` or name another with --url.",
+                file=sys.stderr,
+            )
+            return FAILED
+        except NotAGateway as error:
+            print(
+                f"burstchat: what answers at {self._address.origin} is no chat server "
+                f"({error}); name another with --url.",
                 file=sys.stderr,
             )
             return FAILED

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from clients.address import ServerAddress
-from clients.connection import Connection, Unreachable
+from clients.connection import Connection, NotAGateway, Unreachable
 from clients.reducer import Turn
 from shared.contracts.identifiers import MessageId, SessionId
 from shared.contracts.server_frames import AnyServerFrame
@@ -223,10 +223,35 @@ async def test_connection_waits_when_the_server_is_full(server: FakeChatServer) 
         assert client.connection.link.retry_in_ms == 1000
 
 
+async def test_connection_comes_back_though_a_404_stood_in_for_its_server(
+    server: FakeChatServer,
+) -> None:
+    async with running(server.url) as client:
+        await client.online()
+        server.refuse_with = 404
+        await server.close_all(1012)
+        await client.until(lambda connection: "HTTP 404" in connection.link.words)
+        server.refuse_with = None
+        await client.online()
+
+
 async def test_connection_names_a_missing_server_at_the_first_attempt() -> None:
     client = Client("http://127.0.0.1:9")
     with pytest.raises(Unreachable, match=r"http://127\.0\.0\.1:9"):
         await client.connection.run()
+
+
+async def test_connection_gives_up_on_a_server_that_speaks_something_else() -> None:
+    async def reply(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 404 File not found\r\n\r\n")
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(reply, "127.0.0.1", 0) as other:
+        client = Client(f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}")
+        with pytest.raises(NotAGateway, match=r"not in HTTP/1\.1"):
+            await client.connection.run()
 
 
 async def test_connection_ignores_frames_that_it_does_not_know(server: FakeChatServer) -> None:

@@ -185,3 +185,18 @@ async def test_run_chat_explains_in_one_sentence_why_it_cannot_start(
 ) -> None:
     assert await run_chat(url, None, session_id) == FAILED
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", [200, 404, 405, 426])
+async def test_terminal_gives_up_on_a_server_that_is_no_gateway(
+    server: FakeChatServer, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.refuse_with = status
+    chat = TerminalChat(ServerAddress.parse(server.url), None, "s1", Screen())
+    async with asyncio.timeout(10):
+        assert await chat.run() == FAILED
+    assert capsys.readouterr().err == (
+        f"burstchat: what answers at {server.url} is no chat server (HTTP {status}); "
+        "name another with --url.\n"
+    )
+    assert len(server.handshakes) == 1
