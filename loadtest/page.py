@@ -23,8 +23,9 @@ def main() -> int:
     print(
         f"Locust   http://127.0.0.1:{PAGE_PORT}  (users chat with {url}; Ctrl-C ends)", flush=True
     )
-    command = ["-f", str(HERE / "locustfile.py"), "--host", url, "--web-port", str(PAGE_PORT)]
-    locust = [sys.executable, "-m", "locust", "--web-host", "127.0.0.1", *command]
+    command = ["-f", str(HERE / "locustfile.py"), "--class-picker", "--host", url]
+    web = ["--web-host", "127.0.0.1", "--web-port", str(PAGE_PORT)]
+    locust = [sys.executable, "-m", "locust", *command, *web]
     try:
         return subprocess.run(locust, check=False).returncode
     except KeyboardInterrupt:
