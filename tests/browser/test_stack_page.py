@@ -4,23 +4,13 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import OpenPage
 
 
-@pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
-    """The URL of a running stack; without one these tests have nothing to look at."""
-    try:
-        return str(request.getfixturevalue("stack_url"))
-    except pytest.FixtureLookupError:
-        pytest.skip("no running stack is provided (fixture stack_url)")
-
-
-def test_question_is_answered_and_survives_a_reload(url: str, open_page: OpenPage) -> None:
-    page = open_page(url)
+def test_question_is_answered_and_survives_a_reload(stack_url: str, open_page: OpenPage) -> None:
+    page = open_page(stack_url)
     expect(page.locator("#suggestions button").first).to_be_visible()
     page.locator("#suggestions button").first.click()
     turn = page.locator(".turn")
@@ -33,8 +23,10 @@ def test_question_is_answered_and_survives_a_reload(url: str, open_page: OpenPag
     assert turn.locator(".answer").inner_text() == answer
 
 
-def test_running_answer_continues_after_a_reload_and_stops(url: str, open_page: OpenPage) -> None:
-    page = open_page(url)
+def test_running_answer_continues_after_a_reload_and_stops(
+    stack_url: str, open_page: OpenPage
+) -> None:
+    page = open_page(stack_url)
     page.fill("#composer-text", "/sim tokens=600 ttft_ms=100 tokens_per_s=30")
     page.press("#composer-text", "Enter")
     turn = page.locator(".turn")
