@@ -68,9 +68,9 @@ async def _run(stack: Stack, options: argparse.Namespace, seed: int, results: Re
         results.abandoned = await leave_turns_alone(stack, seed)
     if "takeovers" in options.parts:
         await warm_workers(stack, WORKERS)
-        say(f"measuring {options.takeovers} takeovers, load {_load()}")
+        say(f"measuring takeovers over {options.kills} kills, load {_load()}")
         results.takeovers = Takeovers()
-        await measure_takeovers(stack, options.takeovers, seed, results.takeovers, say)
+        await measure_takeovers(stack, options.kills, seed, results.takeovers, say)
     if "resume" in options.parts:
         say(f"measuring resumes, load {_load()}")
         results.resumes_ms, results.resumed_frames = await measure_resumes(stack, seed)
@@ -102,7 +102,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--users", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=5, help="each kind of fault, so many times")
     parser.add_argument("--every-s", type=float, default=3.0, help="seconds between faults")
-    parser.add_argument("--takeovers", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=200, help="to measure takeovers")
     parser.add_argument("--sockets", type=int, default=SOCKETS)
     parser.add_argument("--seed", type=int, help="of faults and messages; default: any")
     return parser.parse_args(arguments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from shared.contracts.server_frames import ResponseCompleted
@@ -38,6 +38,15 @@ class Audit:
     def faults(self) -> list[str]:
         """All of them."""
         return [*self.losses, *self.duplicates, *self.mixed]
+
+
+def merged(audits: Sequence[Audit]) -> Audit:
+    """The sum of several runs."""
+    whole = Audit()
+    for each in audits:
+        for count in fields(Audit):
+            setattr(whole, count.name, getattr(whole, count.name) + getattr(each, count.name))
+    return whole
 
 
 def judge(stack: Stack, users: Sequence[ChaosUser]) -> Audit:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.chaos.abandoned import Abandoned
-from tests.chaos.audit import Audit
+from tests.chaos.audit import Audit, merged
 from tests.chaos.drain import Drained
 from tests.chaos.faults import Kind
 from tests.chaos.processes import ROLES, Role
@@ -38,7 +38,7 @@ class Results:
         if self.abandoned is not None:
             found += [f"turn {turn_id} has no end" for turn_id in self.abandoned.unended]
         if self.takeovers is not None:
-            found += self.takeovers.audit.faults
+            found += [words for audit in self.takeovers.audits for words in audit.faults]
             late_ms = percentile(
                 [ms for each in self.takeovers.warm_ms.values() for ms in each], 99
             )
@@ -112,9 +112,9 @@ def _takeovers(found: Takeovers) -> Iterator[str]:
     yield f"{'takeover, ms':<15}{'':<6}{'n':>6}{'p50':>8}{'p99':>8}{'max':>8}"
     yield from _durations("warm", found.warm_ms)
     yield from _durations("cold", found.cold_ms)
-    yield f"  {found.kills} kills in mid-turn"
-    if found.audit.turns:
-        yield from (f"  {line}" for line in _audit(found.audit))
+    yield f"  {found.kills.total()} kills in mid-turn: {_counts(found.kills)}"
+    if found.audits:
+        yield from (f"  {line}" for line in _audit(merged(found.audits)))
 
 
 def _durations(label: str, by_role: Mapping[Role, Sequence[int]]) -> Iterator[str]:
@@ -136,5 +136,5 @@ def _drained(found: Drained) -> Iterator[str]:
     yield f"  lost deltas  {lost} of {found.deltas} frames"
 
 
-def _counts(counter: Counter[str]) -> str:
+def _counts(counter: Counter[str] | Counter[Role]) -> str:
     return ", ".join(f"{count} {what}" for what, count in counter.most_common()) or "none"

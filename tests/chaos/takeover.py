@@ -7,7 +7,7 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tests.chaos.audit import Audit, judge
@@ -28,7 +28,8 @@ SCRIPTS: dict[Role, Script] = {
     "burst_worker": Script(tokens=240, tokens_per_s=40, ttft_ms=100),
 }
 ROUND_WITHIN_S = 120.0
-ROUND_LIMIT = 100
+BATCH_KILLS = 25
+"""Then the turns are judged: the ledger forgets them after a while."""
 LOGS_WITHIN_S = 5.0
 """A function's log lines appear when its invocation is over."""
 
@@ -40,44 +41,45 @@ class Takeovers:
     warm_ms: dict[Role, list[int]] = field(default_factory=dict)
     cold_ms: dict[Role, list[int]] = field(default_factory=dict)
     """Claimed by a process that had been started after the kill."""
-    audit: Audit = field(default_factory=Audit)
-    kills: int = 0
-
-    @property
-    def count(self) -> int:
-        """Warm ones: those that the promise is about."""
-        return sum(map(len, self.warm_ms.values()))
+    audits: list[Audit] = field(default_factory=list)
+    kills: Counter[Role] = field(default_factory=Counter)
 
 
 async def measure_takeovers(
-    stack: Stack, wanted: int, seed: int, found: Takeovers, say: Callable[[str], None]
+    stack: Stack, kills: int, seed: int, found: Takeovers, say: Callable[[str], None]
 ) -> None:
-    """Kill an orchestrator or a worker of the function in mid-turn until `wanted` warm takeovers were found."""
+    """Kill an orchestrator or a worker of the function in mid-turn, so many times."""
     chance = random.Random(seed)
-    names = [f"t{seed}-{number}" for number in range(INLINE_TURNS + BURST_TURNS)]
-    kills: dict[str, Fault] = {}
+    while (done := found.kills.total()) < kills:
+        names = [f"t{seed}-{done}-{number}" for number in range(INLINE_TURNS + BURST_TURNS)]
+        await _measure_batch(stack, names, min(kills - done, BATCH_KILLS), chance, found, say)
+
+
+async def _measure_batch(
+    stack: Stack,
+    names: Sequence[str],
+    kills: int,
+    chance: random.Random,
+    found: Takeovers,
+    say: Callable[[str], None],
+) -> None:
+    faults: dict[str, Fault] = {}
     async with crowd(stack, names, chance) as users:
-        for number in range(ROUND_LIMIT):
+        for _ in range(kills):
             # Orchestrators thrice as often: a killed function process leaves the others busy starting one.
-            role: Role = "burst_worker" if number % 4 == 3 else "orchestrator"
+            role: Role = "burst_worker" if found.kills.total() % 4 == 3 else "orchestrator"
             await services_back(stack)
             async with asyncio.timeout(ROUND_WITHIN_S):
                 asked = await _ask(users, role)
                 fault = await asyncio.to_thread(_kill_busiest, stack, role)
                 await asyncio.gather(*(user.ended(m) for user, m in asked))
             for user, message_id in asked:
-                kills[str(user.turn(message_id).turn_id)] = fault
-            found.kills += 1
-            await asyncio.to_thread(_collect, stack, kills, found)
-            say(
-                f"{found.kills:3d} kills, last {role}: {found.count} warm takeovers, "
-                f"{sum(map(len, found.cold_ms.values()))} cold"
-            )
-            if found.count >= wanted:
-                break
+                faults[str(user.turn(message_id).turn_id)] = fault
+            found.kills[role] += 1
+            say(f"{found.kills.total():3d} kills, last {role}")
         await asyncio.sleep(LOGS_WITHIN_S)
-        await asyncio.to_thread(_collect, stack, kills, found)
-        found.audit = await asyncio.to_thread(judge, stack, users)
+        await asyncio.to_thread(_collect, stack, faults, found)
+        found.audits.append(await asyncio.to_thread(judge, stack, users))
 
 
 async def _ask(users: list[ChaosUser], role: Role) -> list[tuple[ChaosUser, str]]:
@@ -114,8 +116,6 @@ def _collect(stack: Stack, kills: dict[str, Fault], found: Takeovers) -> None:
         inside.close()
     opened_at_ms = inside.workers_opened_at_ms()
     seen_by = inside.function_workers()
-    found.warm_ms.clear()
-    found.cold_ms.clear()
     for turn_id, fault in kills.items():
         turn = turns[turn_id]
         if turn.attempt != 2:
