@@ -10,12 +10,13 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.chaos.abandoned import leave_turns_alone
 from tests.chaos.drain import SOCKETS, measure_drain
-from tests.chaos.readying import FLEET, warm_workers
+from tests.chaos.readying import FLEET, ROOMY_FLEET, warm_workers
 from tests.chaos.report import Results, table
 from tests.chaos.resume import measure_resumes
 from tests.chaos.storm import Storm, run_storm
@@ -35,22 +36,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="burstchat-chaos-"))
     results = Results()
     try:
-        with running_stack(folder, **FLEET) as stack:
-            try:
+        if set(options.parts) - {"drain"}:
+            with running_stack(folder / "faults", **FLEET) as stack, _kept(folder / "faults"):
                 asyncio.run(_run(stack, options, seed, results))
-            finally:
-                shutil.copytree(folder / "logs", folder / "kept")
+        if "drain" in options.parts:
+            with running_stack(folder / "drain", **ROOMY_FLEET) as stack, _kept(folder / "drain"):
+                asyncio.run(_drain(stack, options, seed, results))
     except BaseException:
-        say(f"the run broke off; logs: {folder / 'kept'}\n")
+        say(f"the run broke off; logs: {folder}\n")
         sys.stdout.write(table(results) + "\n")
         raise
     say(f"load {_load()}\n")
     sys.stdout.write(table(results) + "\n")
     if results.faults():
-        say(f"logs: {folder / 'kept'}")
+        say(f"logs: {folder}")
         return 1
     shutil.rmtree(folder)
     return 0
+
+
+@contextmanager
+def _kept(folder: Path) -> Iterator[None]:
+    """A stack takes its logs with it; keep a copy."""
+    try:
+        yield
+    finally:
+        shutil.copytree(folder / "logs", folder / "kept")
 
 
 async def _run(stack: Stack, options: argparse.Namespace, seed: int, results: Results) -> None:
@@ -74,9 +85,12 @@ async def _run(stack: Stack, options: argparse.Namespace, seed: int, results: Re
     if "resume" in options.parts:
         say(f"measuring resumes, load {_load()}")
         results.resumes_ms, results.resumed_frames = await measure_resumes(stack, seed)
-    if "drain" in options.parts:
-        say(f"draining {options.sockets} sockets, load {_load()}")
-        results.drained = await measure_drain(stack, seed, options.sockets)
+
+
+async def _drain(stack: Stack, options: argparse.Namespace, seed: int, results: Results) -> None:
+    _stop_in_order()
+    say(f"draining {options.sockets} sockets, load {_load()}")
+    results.drained = await measure_drain(stack, seed, options.sockets)
 
 
 def _stop_in_order() -> None:

@@ -16,9 +16,9 @@ from tests.chaos.user import Script
 from tests.harness.stack import Stack
 
 SOCKETS = 1_000
-TALKING = 36
-"""As many as the slots and the burst trigger run at once."""
-SCRIPT = Script(tokens=300, tokens_per_s=20)
+TALKING = 190
+"""Nearly as many as the slots of the fleet run at once."""
+SCRIPT = Script(tokens=400, tokens_per_s=20)
 ENDS_WITHIN_S = 60.0
 
 

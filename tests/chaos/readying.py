@@ -25,6 +25,8 @@ FLEET: dict[str, str | int] = {
     "cpu_high_share": "1.0",
 }
 """Knobs of the stack."""
+ROOMY_FLEET = {**FLEET, "inline_slots": 100}
+"""Where many answers are under way at once."""
 
 
 async def services_back(stack: Stack) -> None:
