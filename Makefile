@@ -35,7 +35,7 @@ mutants: set-up-dev ## plant every known fault and demand red tests
 	@$(BIN)/python -m tests.mutants
 
 evaluate: set-up-dev ## measure intents and retrieval on the documents in knowledge/
-	@$(BIN)/python -m ops.evaluate
+	@$(BIN)/python -m ops.evaluation
 
 package: set-up ## build the Lambda bundles and print their sizes
 	@$(BIN)/python -m infra.package

@@ -13,7 +13,7 @@ from shared.contracts.knowledge import LabelledText
 from shared.policy.spelling import SPELLING_BUCKETS, spelling_features
 
 TEXT_LIMIT_CHARACTERS = 1_000
-# Chosen by five-fold cross-validation on the training examples (ops/evaluate.py).
+# Chosen by five-fold cross-validation on the training examples (ops/evaluation/intents.py).
 _L2 = 3e-4
 _STEPS = 300
 _LEARNING_RATE = 0.05
