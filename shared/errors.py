@@ -11,6 +11,7 @@ ChatError
 │   ├── MalformedMessage       bytes that are not one of our messages; keeps the raw data
 │   ├── UnsupportedTurn        a schema or feature that this version does not know
 │   ├── ItemTooLarge           a stored turn above the store's item limit
+│   ├── FrameTooLarge          a frame above what a transport takes
 │   ├── ModelRejected          the provider called the request invalid
 │   ├── MalformedDocument      a knowledge document that cannot be read; names it and the line
 │   └── IncompatibleIndex      an index artefact of another schema or embedding, or damaged
@@ -86,6 +87,10 @@ class UnsupportedTurn(PermanentError):
 
 class ItemTooLarge(PermanentError):
     """A turn above the store's item limit (400 KB in DynamoDB)."""
+
+
+class FrameTooLarge(PermanentError):
+    """A frame above what a transport takes: no attempt could deliver this turn."""
 
 
 class ModelRejected(PermanentError):

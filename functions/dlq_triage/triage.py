@@ -19,7 +19,7 @@ from shared.contracts.dead_turns import DeadTurn, Origin
 from shared.contracts.ledger import Finished, StillClaimed, TurnEnded, TurnState, TurnUnknown
 from shared.contracts.turns import TurnRequest, decode_turn
 from shared.errors import ChatError, MalformedMessage, UnsupportedTurn
-from shared.policy.endings import failed_end
+from shared.policy.failed_ends import failed_end
 from shared.policy.fingerprint import fingerprint
 from shared.policy.triage import (
     GROWTH_TURNS,

@@ -8,7 +8,7 @@ from typing import assert_never
 from shared.clock import Clock, Randomness
 from shared.contracts.ledger import Claimed
 from shared.errors import TransientError
-from shared.policy.endings import declined_end, end_of_error, failed_end
+from shared.policy.failed_ends import declined_end, failed_end
 from shared.policy.limits import AnswerPlan, TurnLimits
 from shared.policy.retry import GiveUp, HandOver, RetryAfter, decide_retry
 from shared.policy.staleness import first_text_deadline_ms
@@ -22,6 +22,7 @@ from shared.turn.endings import (
     Failed,
     Postponed,
     facts_of,
+    failed,
 )
 from shared.turn.generation import Generated, Generation, Overdue
 from shared.turn.preparation import Preparation, Prepared, Repeated
@@ -105,7 +106,7 @@ class Work:
                     case HandOver(delay_ms):
                         return Postponed(delay_ms)
                     case GiveUp(hint_ms):
-                        return Failed(end_of_error(error, retry_after_ms=hint_ms), error)
+                        return failed(error, retry_after_ms=hint_ms)
                     case _:
                         assert_never(decision)
             await tools.clock.sleep(wait_ms / 1000)

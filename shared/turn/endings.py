@@ -14,7 +14,7 @@ from shared.contracts.server_frames import (
     Usage,
 )
 from shared.contracts.stored_turns import HistoryEntry, StoredTurn
-from shared.policy.endings import FailedEnd
+from shared.policy.failed_ends import FailedEnd, end_of_error
 from shared.turn.preparation import Prepared
 from shared.turn.stored_replay import stored_terminal, text_digest
 from shared.turn.terminal_frames import TerminalMaker
@@ -30,7 +30,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class Failed:
-    """No answer; `error` is the cause to keep as evidence, if any."""
+    """No answer; `error` is the cause, None where the turn's own limit or the model's own end was."""
 
     end: FailedEnd
     error: Exception | None = None
@@ -77,6 +77,11 @@ class AnswerFacts:
 
 
 NO_FACTS = AnswerFacts(intent="general", model="", sources=(), recalled=None)
+
+
+def failed(error: Exception, *, retry_after_ms: int | None = None) -> Failed:
+    """The ending that `error` leads to, with the error as its evidence."""
+    return Failed(end_of_error(error, retry_after_ms=retry_after_ms), error)
 
 
 def facts_of(prepared: Prepared) -> AnswerFacts:

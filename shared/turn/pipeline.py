@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import assert_never
 
 from shared.clock import Clock
 from shared.contracts.ledger import Claimed
 from shared.contracts.turns import Path, TurnRequest
-from shared.errors import ChatError
-from shared.policy.endings import end_of_error, failed_end
+from shared.errors import ChatError, FrameTooLarge
 from shared.policy.limits import AnswerPlan
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.answering import Answering, Work
@@ -18,8 +18,8 @@ from shared.turn.endings import (
     Cancelled,
     Completed,
     Ending,
-    Failed,
     Superseded,
+    failed,
 )
 from shared.turn.entry import Entry
 from shared.turn.flusher import Flusher
@@ -123,16 +123,17 @@ class TurnPipeline:
             async with writer.interruption:
                 ending = await work.run()
         except ChatError as error:
-            ending = Failed(end_of_error(error), error)
+            ending = failed(error)
         except Exception as error:  # noqa: BLE001 - a bug ends its turn in words and as evidence
             _log.exception("turn.bug", error)
-            ending = Failed(end_of_error(error), error)
-        if writer.is_fenced:
-            return Superseded()
-        if isinstance(ending, Completed | AlreadyAnswered) or (ending and not writer.stop_reason):
+            ending = failed(error)
+        stop = writer.stop_reason
+        is_answer = isinstance(ending, Completed | AlreadyAnswered)
+        if stop is None or (is_answer and stop is not Stop.FENCED):
+            assert ending is not None  # nothing but a stop interrupts the work
             return ending
-        # Stopped; errors of a model call that was being closed are not the reason.
-        return _ending_of_stop(writer.stop_reason)
+        # Errors of a model call that was being closed are not the reason.
+        return _ending_of_stop(stop)
 
     def _note_end(self, result: TurnResult, path: Path) -> None:
         _log.info(
@@ -152,9 +153,15 @@ class TurnPipeline:
             self._metrics.duration_ms("FirstTextMs", timings.first_token_ms, path=path)
 
 
-def _ending_of_stop(stop: Stop | None) -> Ending:
-    if stop is Stop.CANCELLED:
-        return Cancelled("user")
-    if stop is Stop.READERLESS:
-        return Cancelled("disconnect")
-    return Failed(failed_end("internal"))
+def _ending_of_stop(stop: Stop) -> Ending:
+    match stop:
+        case Stop.CANCELLED:
+            return Cancelled("user")
+        case Stop.READERLESS:
+            return Cancelled("disconnect")
+        case Stop.REFUSED:
+            return failed(FrameTooLarge("a transport refused a frame for its size"))
+        case Stop.FENCED:
+            return Superseded()
+        case _:
+            assert_never(stop)

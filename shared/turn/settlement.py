@@ -12,7 +12,6 @@ from shared.contracts.server_frames import Timings, Usage
 from shared.contracts.stored_turns import HistoryEntry, StoredTurn
 from shared.contracts.turns import EndStatus
 from shared.errors import ChatError
-from shared.policy.endings import end_of_error
 from shared.policy.history_window import fit_history
 from shared.policy.limits import TurnLimits
 from shared.ports import TurnDispatcher
@@ -31,6 +30,7 @@ from shared.turn.endings import (
     Superseded,
     answered_frame,
     completed_frame,
+    failed,
 )
 from shared.turn.evidence import Death, Evidence
 from shared.turn.markers import end_marker, is_answer
@@ -113,9 +113,7 @@ class Settlement:
         except ChatError as error:
             # Shown, but not kept: the next turn would not know it, so the reader is told and the answer is evidence.
             _log.error("turn.not_stored", error_type=type(error).__name__)
-            return await self._fail(
-                writer, Failed(end_of_error(error), error), facts, stopwatch, klass="not_stored"
-            )
+            return await self._fail(writer, failed(error), facts, stopwatch, klass="not_stored")
         if winner is not None:
             return await self._give_way(writer, winner, facts)
         terminal = completed_frame(writer.request.turn_id, writer.text, ending, facts, timings)

@@ -17,7 +17,7 @@ from shared.contracts.ledger import Finished, StillClaimed, TurnEnded, TurnUnkno
 from shared.contracts.recovery import DueTurn
 from shared.contracts.turns import EndStatus, Path
 from shared.errors import ChatError
-from shared.policy.endings import failed_end
+from shared.policy.failed_ends import failed_end
 from shared.policy.fingerprint import fingerprint
 from shared.policy.routing import has_own_queue
 from shared.policy.sweeping import Expire, Fail, SweepLimits

@@ -16,7 +16,7 @@ from shared.contracts.server_frames import (
     ResponseFailed,
     TerminalFrame,
 )
-from shared.policy.endings import FailedEnd
+from shared.policy.failed_ends import FailedEnd
 from shared.turn.stored_replay import text_digest
 
 TerminalMaker = Callable[[int, int], TerminalFrame]

@@ -43,7 +43,7 @@ class Stop(Enum):
     FENCED = "fenced"
     """A newer producer owns it, or somebody else ended it: write nothing more."""
     REFUSED = "refused"
-    """A transport refused a frame for its size."""
+    """A transport refused a frame for its size: a failure of ours."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,6 @@ class TurnWriter:
         if self.stop_reason is None or reason is Stop.FENCED:
             self.stop_reason = reason
         self.interruption.interrupt()
-
-    @property
-    def is_fenced(self) -> bool:
-        """True once nothing more may be written."""
-        return self.stop_reason is Stop.FENCED
 
     # what the flusher does
 

@@ -173,10 +173,19 @@ MUTANTS = (
     Mutant(
         "P9",
         "a bug is no dead letter",
-        "shared/policy/endings.py",
+        "shared/policy/failed_ends.py",
         'if code == "internal" or isinstance(error, ModelRejected):',
         "if isinstance(error, ModelRejected):",
         f"{_PIPELINE_TEST}::test_a_bug_ends_the_turn_in_words_and_as_evidence",
+    ),
+    Mutant(
+        "P9",
+        "a frame that a transport refuses leaves no evidence",
+        "shared/turn/pipeline.py",
+        'return failed(FrameTooLarge("a transport refused a frame for its size"))',
+        'return Failed(failed(FrameTooLarge("")).end)',
+        "tests/unit/shared/turn/test_evidence.py"
+        "::test_every_reason_to_stop_leaves_the_evidence_it_owes",
     ),
     Mutant(
         "P9",
@@ -191,10 +200,8 @@ MUTANTS = (
         "B-38",
         "an answer that was not stored is told as complete",
         _SETTLEMENT,
-        "            return await self._fail(\n"
-        "                writer, Failed(end_of_error(error), error), facts, stopwatch, "
-        'klass="not_stored"\n'
-        "            )",
+        "            return await self._fail("
+        'writer, failed(error), facts, stopwatch, klass="not_stored")',
         "            winner = None",
         "tests/unit/shared/turn/test_archive.py::test_an_answer_that_cannot_be_stored_is_reported_and_kept_as_evidence",
     ),
@@ -277,16 +284,16 @@ MUTANTS = (
         "B-01",
         "an error after a stop hides the stop",
         "shared/turn/pipeline.py",
-        "if isinstance(ending, Completed | AlreadyAnswered) or (ending and not writer.stop_reason):",
-        "if ending:",
+        "if stop is None or (is_answer and stop is not Stop.FENCED):",
+        "if ending is not None and stop is not Stop.FENCED:",
         f"{_SETTLEMENT_TEST}::test_errors_of_a_call_that_is_being_closed_do_not_hide_the_stop",
     ),
     Mutant(
         "P4",
         "a fenced attempt settles its turn",
         "shared/turn/pipeline.py",
-        "        if writer.is_fenced:\n            return Superseded()\n",
-        "",
+        "            return Superseded()\n",
+        '            return failed(RuntimeError("fenced"))\n',
         f"{_PIPELINE_TEST}::test_a_fenced_producer_stops_and_writes_nothing_more",
     ),
     Mutant(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from typing import get_args
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -9,7 +12,7 @@ from hypothesis import strategies as st
 
 from shared.contracts.identifiers import MessageId, SessionId, TenantId, TurnId, UserId
 from shared.contracts.ledger import TurnState
-from shared.contracts.recovery import DueTurn, Recovery
+from shared.contracts.recovery import DueTurn, Recovery, Release
 from shared.contracts.turns import TurnRequest
 from shared.policy.sweeping import (
     Decision,
@@ -238,6 +241,38 @@ class TestLapsed:
 
     def test_a_released_attempt_has_not_crashed(self) -> None:
         assert at(lapsed(crashes=1, released="handed_over"), S) == TakeOver("retry")
+
+    def test_a_failure_of_ours_is_always_evidence_and_a_late_retry_never(self) -> None:
+        ends = {
+            decision
+            for released in (None, *get_args(Release))
+            for crashes, tries, dispatches, position in product(
+                range(4), range(5), range(3), (0, 1)
+            )
+            for after_ms in (0, 50 * S, 200 * S)
+            if isinstance(
+                decision := decide(
+                    turn(
+                        Recovery(
+                            tries=tries, crashes=crashes, released=released, dispatches=dispatches
+                        ),
+                        status="running",
+                        attempt=1,
+                        lease_until_ms=T0,
+                        position=position,
+                    ),
+                    T0 + after_ms,
+                    LIMITS,
+                ),
+                Fail,
+            )
+        }
+
+        assert {end.code for end in ends} == {"attempts_exhausted", "deadline_exceeded"}
+        assert {end.dead_letter for end in ends} == {None, "failed", "poison"}
+        assert all(
+            (end.code == "attempts_exhausted") == (end.dead_letter is not None) for end in ends
+        )
 
     def test_used_up_attempts_fail(self) -> None:
         used_up = lapsed(tries=3, released="handed_over")

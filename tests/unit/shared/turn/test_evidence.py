@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+import shared.errors
 from shared.contracts.dead_letters import DeadLetter, DeadLetterError
+from shared.errors import (
+    ChatError,
+    GuardrailBlocked,
+    MalformedDocument,
+    MalformedMessage,
+    ModelDisconnected,
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelTimeout,
+)
 from shared.turn.evidence import Evidence, dead_letter_queue
+from shared.turn.writer import Stop
 from tests.fakes.clock import FakeClock, FakeRandomness
+from tests.fakes.model import Forever
 from tests.fakes.queues import FakeDeadLetterQueue
 from tests.fakes.turn_world import TurnWorld
 
@@ -18,6 +31,71 @@ LETTER = DeadLetter(
     dead_at_ms=1,
     fingerprint="f",
 )
+
+
+COUNTED = (
+    ModelOverloaded,
+    ModelRateLimited,
+    ModelTimeout,
+    ModelDisconnected,
+    GuardrailBlocked,
+)
+"""Failures of others, and answers of ours: whatever else ends a turn is a failure of ours."""
+
+
+def kinds_of_error() -> list[type[ChatError]]:
+    """Every type of shared/errors.py, those of later versions included."""
+    return [
+        kind
+        for kind in vars(shared.errors).values()
+        if isinstance(kind, type) and issubclass(kind, ChatError)
+    ]
+
+
+def an_error(kind: type[Exception]) -> Exception:
+    if kind is MalformedMessage:
+        return MalformedMessage("x", b"raw")
+    if kind is MalformedDocument:
+        return MalformedDocument("x", 1, "y")
+    return kind("x")
+
+
+class TestEnds:
+    """Every end is a dead letter or counted, by whose failure it is."""
+
+    @pytest.mark.parametrize("kind", [*kinds_of_error(), ZeroDivisionError])
+    @pytest.mark.parametrize("shown", [[], ["Half "]])
+    async def test_every_kind_of_error_leaves_the_evidence_it_owes(
+        self, kind: type[Exception], shown: list[str]
+    ) -> None:
+        world = TurnWorld([*shown, an_error(kind)])
+        async with world.running():
+            result = await world.answer("Hi", within_s=90)
+
+        assert result.status == "failed"
+        letters = 0 if kind in COUNTED else 1
+        assert len(world.dead_letters.letters) == letters
+        assert f'"Code":"{result.code}"' in world.metrics.getvalue()
+
+    @pytest.mark.parametrize("stop", Stop)
+    async def test_every_reason_to_stop_leaves_the_evidence_it_owes(self, stop: Stop) -> None:
+        world = TurnWorld(["Half", Forever()])
+        async with world.running():
+            task = world.begin(await world.accept("Hi"))
+            await world.clock.advance(0.2)
+            (writer,) = world.engine.flusher._live
+            writer.stop(stop)
+            result = await world.finish(task)
+
+        status, letters = {
+            Stop.CANCELLED: ("cancelled", 0),
+            Stop.READERLESS: ("cancelled", 0),
+            Stop.FENCED: (None, 0),
+            Stop.REFUSED: ("failed", 1),
+        }[stop]
+        assert result.status == status
+        assert len(world.dead_letters.letters) == letters
+        assert world.metrics.getvalue().count('"TurnEnded":') == (status is not None)
 
 
 class TestSend:

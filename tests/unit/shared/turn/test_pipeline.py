@@ -357,7 +357,8 @@ async def test_a_frame_that_a_transport_refuses_for_size_ends_the_turn() -> None
     end = world.log(request)[-1]
     assert isinstance(end, ResponseFailed)
     assert (end.code, end.retryable) == ("internal", False)
-    assert not world.dead_letters.letters
+    ((_, letter),) = world.dead_letters.letters
+    assert (letter.klass, letter.error.type) == ("failed", "FrameTooLarge")
 
 
 @pytest.mark.case("B-10")

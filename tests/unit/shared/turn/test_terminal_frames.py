@@ -15,7 +15,7 @@ from shared.contracts.server_frames import (
     encode_frame,
 )
 from shared.contracts.turns import TurnRequest
-from shared.policy.endings import FailedEnd, failed_end
+from shared.policy.failed_ends import FailedEnd, failed_end
 from shared.turn.terminal_frames import (
     cancelled_frame,
     expired_frame,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from shared.contracts.ledger import Finished, Follower, StillClaimed, TurnEnded
-from shared.policy.endings import failed_end
+from shared.policy.failed_ends import failed_end
 from shared.telemetry import Metrics
 from shared.turn.terminal_frames import BEFORE_ANY_CLAIM, EndPlace, failed_unclaimed_frame
 from shared.turn.unclaimed_ends import UnclaimedEnds, count_end

@@ -100,7 +100,7 @@ async def test_the_first_reason_to_stop_counts_but_fencing_overrules() -> None:
     assert writer.stop_reason is Stop.READERLESS
     writer.stop(Stop.FENCED)
 
-    assert writer.is_fenced
+    assert writer.stop_reason is Stop.FENCED
     assert writer.interruption.interrupted
 
 

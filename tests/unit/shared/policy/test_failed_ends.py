@@ -20,7 +20,7 @@ from shared.errors import (
     ModelTimeout,
     UnsupportedTurn,
 )
-from shared.policy.endings import MESSAGES, declined_end, end_of_error, failed_end
+from shared.policy.failed_ends import MESSAGES, declined_end, end_of_error, failed_end
 
 
 @pytest.mark.parametrize(
