@@ -171,6 +171,10 @@ class TurnFollowers(Protocol):
         """Remove exactly this follower (compare-and-delete) from the turns, in one pipeline."""
         ...
 
+    async def detach(self, turn: TurnRef) -> None:
+        """The turn needs no reader from now on, the attempt under way included. Nothing if ended or unknown."""
+        ...
+
 
 class DueTurns(Protocol):
     """The due index as a sweeper sees it: every accepted turn that has not ended, by its next check."""

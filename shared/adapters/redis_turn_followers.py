@@ -14,7 +14,7 @@ from shared.contracts.ledger import FollowAnswer, Follower, Replay, TurnUnknown
 
 
 class RedisTurnFollowers:
-    """TurnFollowers over lua/follow and unfollow."""
+    """TurnFollowers over lua/follow, unfollow and detach."""
 
     def __init__(
         self, client: RedisClient, *, followers_per_turn: int, outcome_kept_ms: int
@@ -24,6 +24,7 @@ class RedisTurnFollowers:
         self._unended_kept_ms = redis_keys.unended_kept_ms(outcome_kept_ms)
         self._follow = load_script("follow", "state", "followers")
         self._unfollow = load_script("unfollow")
+        self._detach = load_script("detach")
 
     async def follow(
         self,
@@ -64,3 +65,8 @@ class RedisTurnFollowers:
         if calls:
             for reply in await self._client.run(calls, repeatable=True):
                 answered(reply)
+
+    async def detach(self, turn: TurnRef) -> None:
+        """See TurnFollowers."""
+        call = self._detach.call((SessionKeys(turn.session).turn(turn.turn_id),))
+        await self._client.run_one(call, repeatable=True)

@@ -821,3 +821,28 @@ class TestUnfollow:
 
     async def test_of_no_turn_does_nothing(self, world: LedgerWorld) -> None:
         await world.followers.unfollow([], ANN, world.now_ms)
+
+
+class TestDetach:
+    async def test_turn_goes_on_after_its_last_reader_left(self, world: LedgerWorld) -> None:
+        claim = await world.claimed(await world.accepted(ANN))
+        await world.followers.detach(claim.turn)
+        await world.followers.unfollow([claim.turn], ANN, world.now_ms)
+        assert await world.renew(claim) == Held((), False, 0)
+
+    async def test_grace_that_runs_already_ends(self, world: LedgerWorld) -> None:
+        request = await world.accepted(ANN)
+        await world.followers.unfollow([request.ref], ANN, world.now_ms)
+        await world.followers.detach(request.ref)
+        world.clock.skip(GRACE_MS / 1000)
+        assert isinstance(await world.claim(request), Claimed)
+
+    async def test_ended_and_unknown_turns_stay_as_they_are(self, world: LedgerWorld) -> None:
+        request = await world.accepted(ANN)
+        await end(world, request.ref)
+        before = await state_of(world, request.ref)
+        await world.followers.detach(request.ref)
+        assert await state_of(world, request.ref) == before
+        unknown = world.request().ref
+        await world.followers.detach(unknown)
+        assert await world.queue.state(unknown) is None

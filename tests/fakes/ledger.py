@@ -78,6 +78,7 @@ class _Turn:
     kept_until_ms: int | None = None
     cancel_requested: bool = False
     readerless_since_ms: int = 0
+    is_detached: bool = False
     outcome: bytes | None = None
     followers: list[Follower] = field(default_factory=list)
     worker: str = ""
@@ -424,6 +425,13 @@ class FakeLedger:
             if turn is not None:
                 _remove_follower(turn, follower, now_ms)
 
+    async def detach(self, turn: TurnRef) -> None:
+        self._ask("detach")
+        held = self._find(turn)
+        if held is not None and held.outcome is None:
+            held.is_detached = True
+            held.readerless_since_ms = 0
+
     # TurnRevival ---------------------------------------------------------------------------------
 
     async def reopen(self, request: TurnRequest, *, now_ms: int) -> ReopenAnswer:
@@ -518,7 +526,7 @@ class FakeLedger:
         )
 
     def _is_readerless(self, turn: _Turn, grace_ms: int, now_ms: int) -> bool:
-        if turn.request.detached or turn.followers:
+        if turn.request.detached or turn.is_detached or turn.followers:
             return False
         return now_ms - turn.readerless_since_ms >= grace_ms
 
@@ -629,7 +637,7 @@ def _ended(turn: _Turn) -> TurnEnded:
 def _remove_follower(turn: _Turn, follower: Follower, now_ms: int) -> None:
     if follower in turn.followers and turn.outcome is None:
         turn.followers.remove(follower)
-        if not turn.followers:
+        if not turn.followers and not (turn.request.detached or turn.is_detached):
             turn.readerless_since_ms = now_ms
 
 
