@@ -17,7 +17,7 @@ from infra.bundles.sources import function_sources
 from infra.bundles.targets import PackagingError, Target, lambda_target, local_target
 
 ROOT = Path(__file__).resolve().parents[1]
-FUNCTIONS = ("burst_worker", "knowledge_refresh", "dlq_triage")
+FUNCTIONS = ("burst_worker", "knowledge_refresh", "dlq_triage", "backlog_metric")
 _AIM_BYTES = 200 * 1024 * 1024
 _LAMBDA_LIMIT_BYTES = 250 * 1024 * 1024
 

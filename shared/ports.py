@@ -9,7 +9,7 @@ effect open: all writes are safe to repeat.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -23,10 +23,12 @@ from shared.contracts.identifiers import (
     MessageId,
     OwnerId,
     SessionRef,
+    TenantId,
     TurnId,
     TurnRef,
+    UserId,
 )
-from shared.contracts.knowledge import Intent, Passage
+from shared.contracts.knowledge import Intent, Passage, SimilarTitle
 from shared.contracts.ledger import (
     AcceptAnswer,
     Append,
@@ -43,6 +45,8 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.load import FleetLoad, LoadSample
 from shared.contracts.model import ModelEvent, Prompt
+from shared.contracts.model_budget import BudgetExchange, BudgetGrant
+from shared.contracts.orders import Order
 from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.recovery import DueEntry, DueMove, DueTurn, Release, ReservationKind
 from shared.contracts.server_frames import RunningTurn
@@ -191,7 +195,10 @@ class DueTurns(Protocol):
         ...
 
     async def look(self, turns: Sequence[TurnRef], now_ms: int) -> Sequence[DueTurn | None]:
-        """The turns as they are, one pipeline, None for each that the ledger does not know (or cannot read)."""
+        """The turns as they are, one pipeline, None for each that the ledger does not know.
+
+        One that cannot be read costs the others nothing: see TurnState.unreadable.
+        """
         ...
 
     async def move(self, moves: Sequence[DueMove]) -> Sequence[bool]:
@@ -312,6 +319,26 @@ class TurnInbox(Protocol):
         ...
 
 
+class QueueGauges(Protocol):
+    """How full the queues are."""
+
+    async def depths(self) -> Mapping[QueueName, int]:
+        """Messages that wait in each queue; about right, as SQS counts."""
+        ...
+
+    async def oldest_s(self) -> Mapping[QueueName, float]:
+        """Age of each queue's oldest message, as of a few minutes ago at worst; a queue nobody knows of is absent."""
+        ...
+
+
+class RunningTasks(Protocol):
+    """The tasks of the queue_runner."""
+
+    async def count(self) -> int:
+        """Those that run now. Raises ConfigurationError when there is no such service."""
+        ...
+
+
 class DeadLetterQueue(Protocol):
     """Where turns that used up their chances are kept as evidence."""
 
@@ -394,6 +421,20 @@ class ChatModel(Protocol):
         ...
 
 
+class BudgetWindow(Protocol):
+    """The model budget that all processes share: what the last minute was charged with."""
+
+    async def exchange(self, exchange: BudgetExchange) -> BudgetGrant:
+        """Report, and ask for more, in one atomic step. Never waits for the budget: what does not fit is refused.
+
+        Calls are granted in the order of their line, interactive ones first. While both classes wait, interactive
+        calls get up to nine tenths of the limits and detached ones a tenth; else either may use all. Among processes
+        whoever has waited longest is served first. Raises DependencyUnavailable; the exchange may have been done then,
+        and repeating it charges twice.
+        """
+        ...
+
+
 class IntentClassifier(Protocol):
     """What the user wants."""
 
@@ -407,6 +448,33 @@ class Retriever(Protocol):
 
     async def search(self, text: str, limit: int) -> Sequence[Passage]:
         """The best passages, best first."""
+        ...
+
+
+class Catalogue(Protocol):
+    """The exact facts of what the store carries."""
+
+    async def named(self, text: str, limit: int) -> Sequence[Passage]:
+        """The facts of each title that the text names (or whose author it names), in order of mention."""
+        ...
+
+
+class Recommender(Protocol):
+    """Titles to suggest."""
+
+    async def similar(self, text: str, limit: int) -> Sequence[SimilarTitle]:
+        """Titles that share themes with those named in the text, or that have the themes it names, best first.
+
+        A named title is never among them. None when the text names neither.
+        """
+        ...
+
+
+class Orders(Protocol):
+    """What users have bought."""
+
+    async def of_user(self, tenant: TenantId, user: UserId, limit: int) -> Sequence[Order]:
+        """The newest orders of exactly this user, newest first. Raises DependencyUnavailable."""
         ...
 
 

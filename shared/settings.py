@@ -23,6 +23,7 @@ Role = Literal[
     "burst_worker",
     "knowledge_refresh",
     "dlq_triage",
+    "backlog_metric",
     "operator",
     "local_stack",
 ]
@@ -68,6 +69,10 @@ class TurnSettings:
     predecessor_wait_limit_ms: int = _setting(
         180_000, "longest wait behind earlier turns of the session"
     )
+    normal_limit_ms: int = _setting(
+        3_600_000, "a turn of normal priority that has no answer by then ends"
+    )
+    low_limit_ms: int = _setting(86_400_000, "the same of low priority")
     waiting_turns_per_session: int = _setting(3, "more are refused as `busy`")
     max_tokens: int = _setting(1_024, "longest reply asked of the model")
     attempts_per_turn: int = _setting(3, "model calls cost money")
@@ -106,7 +111,7 @@ class RedisSettings:
     redis_url: str = _setting(
         "",
         "address of Valkey or Redis, `redis://host:port/0`",
-        required_by=(*_ON_REDIS, *_ON_DEAD_TURNS),
+        required_by=(*_ON_REDIS, *_ON_DEAD_TURNS, "backlog_metric"),
         secret=True,
     )
     redis_timeout_ms: int = _setting(500, "deadline of one call")
@@ -119,13 +124,17 @@ class AwsSettings:
 
     aws_region: str = _setting("us-east-1", "region of every AWS client")
     aws_endpoint_url: str = _setting("", "endpoint of an AWS emulator; empty = AWS itself")
-    burst_queue_url: str = _setting("", "overflow queue", required_by=(*_ON_REDIS, "dlq_triage"))
-    retry_queue_url: str = _setting("", "takeovers and delayed retries", required_by=_ON_REDIS)
+    burst_queue_url: str = _setting(
+        "", "overflow queue", required_by=(*_ON_REDIS, "dlq_triage", "backlog_metric")
+    )
+    retry_queue_url: str = _setting(
+        "", "takeovers and delayed retries", required_by=(*_ON_REDIS, "backlog_metric")
+    )
     deferred_queue_url: str = _setting(
-        "", "normal priority queue", required_by=(*_ON_REDIS, "dlq_triage")
+        "", "normal priority queue", required_by=(*_ON_REDIS, "dlq_triage", "backlog_metric")
     )
     background_queue_url: str = _setting(
-        "", "low priority queue", required_by=(*_ON_REDIS, *_ON_DEAD_TURNS)
+        "", "low priority queue", required_by=(*_ON_REDIS, *_ON_DEAD_TURNS, "backlog_metric")
     )
     burst_dlq_url: str = _setting(
         "", "dead letters of burst and inline turns", required_by=(*_ON_REDIS, "dlq_triage")
@@ -147,6 +156,11 @@ class AwsSettings:
     sqs_timeout_ms: int = _setting(2_000, "deadline of one SQS request")
     dynamodb_timeout_ms: int = _setting(2_000, "deadline of one DynamoDB request")
     index_poll_ms: int = _setting(30_000, "how often the index's ETag is compared")
+    ecs_cluster: str = _setting("", "cluster of the services; used with `queue_runner_service`")
+    queue_runner_service: str = _setting(
+        "", "ECS service whose running tasks the backlog is divided by; empty = one process"
+    )
+    signals_timeout_ms: int = _setting(5_000, "deadline of one request for a scaling signal")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +232,13 @@ class GatewaySettings:
     http_body_bytes: int = _setting(65_536, "longest request body")
     history_page_bytes: int = _setting(98_304, "a `chat.history` page ends here")
     protocol_errors_per_min: int = _setting(20, "more close the socket with 4400")
+    reply_wait_limit_ms: int = _setting(
+        25_000, "a synchronous call waits this long, then 504; under every proxy's own limit"
+    )
+    event_comment_ms: int = _setting(15_000, "an event stream without events sends a comment")
+    virtual_connections: int = _setting(
+        2_000, "HTTP calls per process that wait for a reply; more are refused"
+    )
     user_frames_per_s: int = _setting(30, "frames per connection; 0 = off")
     user_turns_per_min: int = _setting(20, "interactive turns; 0 = off")
     user_connections: int = _setting(10, "open sockets; 0 = off")

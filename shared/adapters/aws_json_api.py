@@ -1,11 +1,11 @@
-"""AWS services that speak JSON over one POST (DynamoDB, SQS), called over the process's HTTP session.
+"""AWS services that speak JSON over one POST (DynamoDB, SQS …), called over the process's HTTP session.
 
 boto3 costs 1.5 ms of CPU per call and a thread; this costs the request and a signature.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,8 +16,24 @@ from shared.clock import Clock
 from shared.errors import ConfigurationError, DependencyUnavailable, PermanentError
 from shared.policy.sigv4 import sign
 
-_TARGETS = {"dynamodb": "DynamoDB_20120810", "sqs": "AmazonSQS"}
-_CONTENT_TYPE = "application/x-amz-json-1.0"
+Service = Literal["cloudwatch", "dynamodb", "ecs", "kinesis", "sqs"]
+
+
+class _Protocol(NamedTuple):
+    """`host` names the service in addresses and signatures; the rest is its model's metadata."""
+
+    host: str
+    target: str
+    json_version: str
+
+
+_PROTOCOLS: Final[dict[Service, _Protocol]] = {
+    "cloudwatch": _Protocol("monitoring", "GraniteServiceVersion20100801", "1.0"),
+    "dynamodb": _Protocol("dynamodb", "DynamoDB_20120810", "1.0"),
+    "ecs": _Protocol("ecs", "AmazonEC2ContainerServiceV20141113", "1.1"),
+    "kinesis": _Protocol("kinesis", "Kinesis_20131202", "1.1"),
+    "sqs": _Protocol("sqs", "AmazonSQS", "1.0"),
+}
 _STALE_KEYS = frozenset(
     {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "InvalidClientTokenId"}
 )
@@ -25,6 +41,7 @@ _MISCONFIGURED = frozenset(
     {
         "AccessDeniedException",
         "AccessDenied",
+        "ClusterNotFoundException",
         "IncompleteSignatureException",
         "InvalidSignatureException",
         "MissingAuthenticationTokenException",
@@ -65,7 +82,7 @@ class AwsJsonApi:
 
     def __init__(
         self,
-        service: Literal["dynamodb", "sqs"],
+        service: Service,
         *,
         http: HttpSession,
         credentials: AwsCredentials,
@@ -75,12 +92,14 @@ class AwsJsonApi:
     ) -> None:
         region = credentials.region
         domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-        parts = urlsplit(endpoint_url or f"https://{service}.{region}.{domain}")
+        protocol = _PROTOCOLS[service]
+        parts = urlsplit(endpoint_url or f"https://{protocol.host}.{region}.{domain}")
         if parts.scheme not in {"http", "https"} or not parts.netloc:
             raise ConfigurationError(
                 f"BURSTCHAT_AWS_ENDPOINT_URL: {endpoint_url!r} is no http address."
             )
         self._service = service
+        self._protocol = protocol
         self._http = http
         self._credentials = credentials
         self._clock = clock
@@ -95,8 +114,8 @@ class AwsJsonApi:
         such table or queue) and AwsRefusal for anything that is wrong with the request.
         """
         headers = {
-            "content-type": _CONTENT_TYPE,
-            "x-amz-target": f"{_TARGETS[self._service]}.{operation}",
+            "content-type": f"application/x-amz-json-{self._protocol.json_version}",
+            "x-amz-target": f"{self._protocol.target}.{operation}",
         }
         signature = sign(
             await self._credentials.current(),
@@ -107,7 +126,7 @@ class AwsJsonApi:
             headers,
             body,
             self._clock.now_ms(),
-            service=self._service,
+            service=self._protocol.host,
         )
         answer = await self._http.send(
             "POST",
@@ -131,7 +150,8 @@ class AwsJsonApi:
             return DependencyUnavailable(f"{name}: {code}")
         if code in _MISCONFIGURED:
             return ConfigurationError(
-                f"{name}: {code}: check the role's permissions and the names in BURSTCHAT_*_TABLE and BURSTCHAT_*_URL."
+                f"{name}: {code}: check the role's permissions and the names in BURSTCHAT_*_TABLE, BURSTCHAT_*_URL "
+                "and those of streams and clusters."
             )
         if status >= 500 or status == 429 or code in _THROTTLED or not code:
             return DependencyUnavailable(f"{name}: {status} {code}")

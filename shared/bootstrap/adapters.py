@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import Final, Literal
+from typing import Final
 
 from shared.adapters.aws_credentials import AwsCredentials
-from shared.adapters.aws_json_api import AwsJsonApi
+from shared.adapters.aws_json_api import AwsJsonApi, Service
 from shared.adapters.dynamodb_dead_turns import DynamoDbDeadTurns
 from shared.adapters.dynamodb_turn_store import DynamoDbTurnStore
 from shared.adapters.http_session import HttpSession
@@ -18,6 +18,7 @@ from shared.adapters.redis_turn_claims import RedisTurnClaims
 from shared.adapters.redis_turn_followers import RedisTurnFollowers
 from shared.adapters.redis_turn_revival import RedisTurnRevival
 from shared.adapters.sqs_dead_letters import SqsDeadLetters
+from shared.adapters.sqs_queue_gauges import SqsQueueGauges
 from shared.adapters.sqs_turn_inbox import SqsTurnInbox
 from shared.adapters.sqs_turn_queue import SqsTurnQueue
 from shared.clock import Clock, Randomness
@@ -64,9 +65,10 @@ class ProcessAdapters:
         self.http = HttpSession()
         closing.push_async_callback(self.http.close)
         self._credentials = AwsCredentials(settings.aws.aws_region, fixed=credential)
-        self._sqs = self._aws_api("sqs", settings.aws.sqs_timeout_ms)
+        self._sqs = self.aws_api("sqs", settings.aws.sqs_timeout_ms)
 
-    def _aws_api(self, service: Literal["dynamodb", "sqs"], timeout_ms: int) -> AwsJsonApi:
+    def aws_api(self, service: Service, timeout_ms: int) -> AwsJsonApi:
+        """Requests to one service, each with that deadline."""
         return AwsJsonApi(
             service,
             http=self.http,
@@ -109,7 +111,7 @@ class ProcessAdapters:
     def dead_turns(self) -> DynamoDbDeadTurns:
         """Triaged dead letters."""
         aws = self._settings.aws
-        api = self._aws_api("dynamodb", aws.dynamodb_timeout_ms)
+        api = self.aws_api("dynamodb", aws.dynamodb_timeout_ms)
         return DynamoDbDeadTurns(api, aws.dead_turns_table, self._clock)
 
     def due(self) -> RedisDueTurns:
@@ -128,7 +130,7 @@ class ProcessAdapters:
     def store(self) -> DynamoDbTurnStore:
         """Ended turns."""
         aws = self._settings.aws
-        api = self._aws_api("dynamodb", aws.dynamodb_timeout_ms)
+        api = self.aws_api("dynamodb", aws.dynamodb_timeout_ms)
         return DynamoDbTurnStore(
             api, aws.turns_table, self._clock, kept_days=self._settings.turn.stored_turn_days
         )
@@ -140,6 +142,11 @@ class ProcessAdapters:
     def turn_inbox(self) -> SqsTurnInbox:
         """The queues of work, to receive from."""
         return SqsTurnInbox(self._sqs, self._queue_urls())
+
+    def queue_gauges(self) -> SqsQueueGauges:
+        """How full the queues are."""
+        cloudwatch = self.aws_api("cloudwatch", self._settings.aws.signals_timeout_ms)
+        return SqsQueueGauges(self._sqs, cloudwatch, self._queue_urls(), self._clock)
 
     def _queue_urls(self) -> dict[QueueName, str]:
         aws = self._settings.aws

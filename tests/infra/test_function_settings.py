@@ -46,6 +46,9 @@ NOT_GIVEN = {
         "push_requests_per_endpoint": "a batch of ten pushes ten frames at most",
     },
     "KnowledgeRefresh": {},
+    "BacklogMetric": {
+        "redis_connections": "functions have a fixed few: a thousand of them share one server",
+    },
 }
 
 
@@ -90,6 +93,7 @@ def given(function: str) -> set[str]:
     ("function", "module"),
     [
         ("BurstWorker", "functions/burst_worker/composition.py"),
+        ("BacklogMetric", "functions/backlog_metric/composition.py"),
         ("DlqTriage", "functions/dlq_triage/composition.py"),
         ("KnowledgeRefresh", "functions/knowledge_refresh/composition.py"),
     ],
