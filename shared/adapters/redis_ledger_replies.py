@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from shared.contracts.dead_letters import AttemptRecord
-from shared.contracts.identifiers import ConnectionId, OwnerId
+from shared.contracts.identifiers import (
+    ConnectionId,
+    MessageId,
+    OwnerId,
+    SessionRef,
+    TurnId,
+    made_at_ms,
+)
 from shared.contracts.ledger import (
     Fenced,
     Finished,
@@ -23,9 +30,13 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.recovery import DueTurn, Recovery
 from shared.contracts.turns import TurnRequest, decode_turn
+from shared.errors import PermanentError
+from shared.telemetry import Log
 
-STATE_LENGTH: Final = 11
+STATE_LENGTH: Final = 13
 
+_log = Log("ledger")
+_Value = TypeVar("_Value")
 _attempt_decoder = msgspec.json.Decoder(tuple[str, str, str, str, str, str])
 _follower_decoder = msgspec.json.Decoder(tuple[str, str, str])
 
@@ -46,19 +57,25 @@ def decode_follower(element: bytes) -> Follower:
 
 
 def decode_followers(elements: Sequence[bytes]) -> tuple[Follower, ...]:
-    """All followers, oldest first."""
-    return tuple(map(decode_follower, elements))
+    """All followers, oldest first; one that cannot be read costs the others nothing."""
+    return tuple(_readable(decode_follower, elements, "follower"))
 
 
-def decode_request(raw: bytes, ready_at_ms: bytes) -> TurnRequest:
-    """The ledger's copy of a turn with its true `ready_at_ms`."""
-    return msgspec.structs.replace(decode_turn(raw), ready_at_ms=int(ready_at_ms))
+def decode_request(raw: bytes, ready_at_ms: bytes) -> TurnRequest | None:
+    """The ledger's copy of a turn with its true `ready_at_ms`, None when this version cannot read it."""
+    try:
+        request = decode_turn(raw)
+    except PermanentError:
+        return None
+    return msgspec.structs.replace(request, ready_at_ms=int(ready_at_ms))
 
 
-def decode_state(reply: Sequence[Any]) -> TurnState:
-    """The 11 values of `state_of` in lua/state.lua."""
+def decode_state(reply: Sequence[Any], session: SessionRef) -> TurnState:
+    """The 13 values of `state_of` in lua/state.lua, of a turn of `session`."""
+    request = decode_request(reply[0], reply[7])
     return TurnState(
-        request=decode_request(reply[0], reply[7]),
+        request=_ids_alone(reply, session) if request is None else request,
+        unreadable=reply[0] if request is None else None,
         status=reply[1].decode(),
         placed=reply[2].decode(),
         placed_at_ms=int(reply[3]),
@@ -71,9 +88,23 @@ def decode_state(reply: Sequence[Any]) -> TurnState:
     )
 
 
+def _ids_alone(reply: Sequence[Any], session: SessionRef) -> TurnRequest:
+    turn_id = TurnId(reply[12].decode())
+    return TurnRequest(
+        turn_id=turn_id,
+        session_id=session.session_id,
+        message_id=MessageId(reply[11].decode()),
+        tenant=session.tenant,
+        user=session.user,
+        text="",
+        accepted_at_ms=made_at_ms(turn_id),
+        ready_at_ms=int(reply[7]),
+    )
+
+
 def decode_attempts(elements: Sequence[bytes]) -> tuple[AttemptRecord, ...]:
     """The attempts before the present one, as claim.lua kept them, oldest first."""
-    return tuple(map(_decode_attempt, elements))
+    return tuple(_readable(_decode_attempt, elements, "attempt"))
 
 
 def _decode_attempt(element: bytes) -> AttemptRecord:
@@ -88,28 +119,28 @@ def _decode_attempt(element: bytes) -> AttemptRecord:
     )
 
 
-def decode_due_turn(reply: Sequence[Any]) -> DueTurn:
-    """The answer of lua/look.lua for a turn that is known."""
-    state = decode_state(reply[:STATE_LENGTH])
-    released = None if reply[13] is None else reply[13].decode()
+def decode_due_turn(reply: Sequence[Any], session: SessionRef) -> DueTurn:
+    """The answer of lua/look.lua for a turn of `session` that is known."""
+    state, rest = decode_state(reply, session), reply[STATE_LENGTH:]
+    released = None if rest[2] is None else rest[2].decode()
     recovery = Recovery(
-        tries=int(reply[11] or 0),
-        crashes=int(reply[12] or 0),
+        tries=int(rest[0] or 0),
+        crashes=int(rest[1] or 0),
         released=released,
-        due_at_ms=int(reply[14] or 0),
-        reserved_until_ms=int(reply[15] or 0),
-        dispatches=int(reply[16] or 0),
-        first_dispatched_at_ms=int(reply[17] or 0),
-        is_offered=reply[18] == b"1",
-        is_delivery=reply[19] == b"1",
+        due_at_ms=int(rest[3] or 0),
+        reserved_until_ms=int(rest[4] or 0),
+        dispatches=int(rest[5] or 0),
+        first_dispatched_at_ms=int(rest[6] or 0),
+        is_offered=rest[7] == b"1",
+        is_delivery=rest[8] == b"1",
     )
-    attempts = decode_attempts(reply[23])
+    attempts = decode_attempts(rest[12])
     if state.status == "running":
         present = AttemptRecord(
             attempt=state.attempt,
-            worker=reply[20].decode(),
-            path=reply[21].decode(),
-            started_at_ms=int(reply[22]),
+            worker=rest[9].decode(),
+            path=rest[10].decode(),
+            started_at_ms=int(rest[11]),
             ended_at_ms=state.lease_until_ms,
             outcome=released or "crashed",
         )
@@ -143,4 +174,17 @@ def decode_refusal(reply: Sequence[Any]) -> Fenced | TurnEnded | LogGap | TurnUn
 def decode_finished(reply: Sequence[Any]) -> Finished:
     """The answer of `end_turn` in lua/ending.lua."""
     next_head = None if reply[1] is None else decode_request(reply[1], reply[2])
+    if reply[1] is not None and next_head is None:
+        _log.error("head.unreadable")
     return Finished(decode_followers(reply[3:]), next_head)
+
+
+def _readable(
+    decode: Callable[[bytes], _Value], elements: Sequence[bytes], what: str
+) -> Iterator[_Value]:
+    for element in elements:
+        try:
+            yield decode(element)
+        except (msgspec.MsgspecError, UnicodeError, ValueError):
+            # Written by another version, or damaged: the turn has done nothing wrong.
+            _log.error("element.unreadable", element=what)

@@ -7,7 +7,12 @@ from typing import Final
 
 from shared.adapters import redis_keys
 from shared.adapters.redis_client import RedisClient, answered
-from shared.adapters.redis_keys import BURST_WAITING, SessionKeys, encode_ref, queue_mark
+from shared.adapters.redis_keys import (
+    BURST_WAITING,
+    SessionKeys,
+    encode_ref,
+    queue_mark,
+)
 from shared.adapters.redis_ledger_replies import (
     decode_finished,
     decode_state,
@@ -106,7 +111,7 @@ class RedisSessionQueue:
             case b"busy":
                 return SessionBusy()
             case _:
-                return AlreadyAccepted(decode_state(reply[1:]))
+                return AlreadyAccepted(decode_state(reply[1:], request.session))
 
     async def mark_placed(self, turn: TurnRef, path: Path, at_ms: int) -> None:
         """See SessionQueue. One round trip; a second one when a worker was faster than the mark."""
@@ -135,14 +140,14 @@ class RedisSessionQueue:
         keys = SessionKeys(session)
         call = self._find_message.call((keys.message(message_id), keys.waiting))
         reply = await self._client.run_one(call, repeatable=True)
-        return decode_state(reply) if reply else None
+        return decode_state(reply, session) if reply else None
 
     async def state(self, turn: TurnRef) -> TurnState | None:
         """See SessionQueue."""
         keys = SessionKeys(turn.session)
         call = self._read_turn.call((keys.turn(turn.turn_id), keys.waiting), turn.turn_id)
         reply = await self._client.run_one(call, repeatable=True)
-        return decode_state(reply) if reply else None
+        return decode_state(reply, turn.session) if reply else None
 
     async def running(self, session: SessionRef) -> Sequence[RunningTurn]:
         """See SessionQueue; at most RUNNING_LIMIT turns."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from redis.exceptions import ResponseError
 
 from shared.adapters import redis_keys
@@ -134,13 +135,16 @@ class RedisTurnClaims:
         )
         *_, reply, _ = map(answered, replies)
         if reply[0] == b"refused":
-            return ClaimRefused(ClaimRefusal(reply[1].decode()), decode_state(reply[2:]))
+            return ClaimRefused(
+                ClaimRefusal(reply[1].decode()), decode_state(reply[2:], request.session)
+            )
         followers = decode_followers(reply[8:])
         self._owners.note(followers)
+        kept = decode_request(reply[3], reply[4])
         return Claimed(
             ref=ClaimRef(request.ref, reply[1], nonce),
             tries=int(reply[2]),
-            request=decode_request(reply[3], reply[4]),
+            request=kept or msgspec.structs.replace(request, ready_at_ms=int(reply[4])),
             followers=followers,
             cancel_requested=reply[5] == b"1",
             history=reply[6],
@@ -274,7 +278,7 @@ class RedisTurnClaims:
             case b"finished":
                 return decode_finished(reply)
             case b"claimed":
-                return StillClaimed(decode_state(reply[1:]))
+                return StillClaimed(decode_state(reply[1:], turn.session))
             case b"ended":
                 return TurnEnded(reply[1].decode(), reply[2])
             case _:

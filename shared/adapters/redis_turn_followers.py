@@ -52,7 +52,7 @@ class RedisTurnFollowers:
             return TurnUnknown()
         from_seq, log_kept = reply[STATE_LENGTH : STATE_LENGTH + 2]
         frames = tuple(reply[STATE_LENGTH + 2 :])
-        return Replay(decode_state(reply), from_seq, frames, bool(log_kept))
+        return Replay(decode_state(reply, turn.session), from_seq, frames, bool(log_kept))
 
     async def unfollow(self, turns: Sequence[TurnRef], follower: Follower, now_ms: int) -> None:
         """See TurnFollowers."""

@@ -17,6 +17,8 @@ WORKER_LOST: Final = "WorkerLost"
 """The error's type where attempts ended without a word."""
 TURN_UNCLAIMED: Final = "TurnUnclaimed"
 """The error's type where nobody claimed a turn any more."""
+TURN_UNREADABLE: Final = "TurnUnreadable"
+"""The error's type where the ledger's copy of a turn could not be read."""
 
 
 class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,8 @@ class TurnState(msgspec.Struct, frozen=True, kw_only=True):
     `last_seq` is -1 before the first frame of `attempt`. `lease_until_ms` is 0 without a claim.
     `placed` is where the turn was last put, `placed_at_ms` when (0 = `mark_placed` was never called).
     `position` (1 = next) only while behind the head, else 0.
+    `unreadable` is the stored request when this version cannot read it; `request` then holds its ids and no text, and
+    nobody may run it.
     """
 
     request: TurnRequest
@@ -38,6 +40,7 @@ class TurnState(msgspec.Struct, frozen=True, kw_only=True):
     position: int = 0
     cancel_requested: bool = False
     outcome: bytes | None = None
+    unreadable: bytes | None = None
 
     @property
     def is_ended(self) -> bool:
@@ -89,8 +92,9 @@ class ClaimRef(msgspec.Struct, frozen=True):
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     """The caller is the producer. `history` is the session's cached window as `finish` wrote it, or None.
 
-    `request` is the ledger's copy of the turn, with its true `ready_at_ms`. `tries` counts the turn's claims since it
-    was accepted or last reopened, this one included; deliveries of a stored answer are left out.
+    `request` is the ledger's copy of the turn (the caller's where that is unreadable), with its true `ready_at_ms`.
+    `tries` counts the turn's claims since it was accepted or last reopened, this one included; deliveries of a stored
+    answer are left out.
     """
 
     ref: ClaimRef
@@ -170,7 +174,10 @@ HoldAnswer = Held | Fenced | TurnEnded | LogGap | TurnUnknown
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """The turn ended by this call. `next_head` is the session's next turn: the caller dispatches it."""
+    """The turn ended by this call. `next_head` is the session's next turn: the caller dispatches it.
+
+    None also where the next turn is unreadable: a sweeper ends it.
+    """
 
     followers: tuple[Follower, ...]
     next_head: TurnRequest | None

@@ -89,7 +89,7 @@ class TakeOver:
 class Fail:
     """No further attempt. `overdue_ms` says for how long that has been so."""
 
-    code: Literal["attempts_exhausted", "deadline_exceeded"]
+    code: Literal["attempts_exhausted", "deadline_exceeded", "internal"]
     dead_letter: DeadLetterClass | None
     overdue_ms: int
 
@@ -111,6 +111,8 @@ def decide(turn: DueTurn, now_ms: int, limits: SweepLimits) -> Decision:
         return Remove()
     if state.lease_until_ms > now_ms:
         return LookAgain(state.lease_until_ms)
+    if state.unreadable is not None:
+        return _decide_unreadable(state, now_ms, limits)
     if state.status == "waiting":
         return _decide_unclaimed(state, turn.recovery, now_ms, limits)
     return _decide_lapsed(state, turn.recovery, now_ms, limits)
@@ -138,6 +140,15 @@ def second_target(target: Target, request: TurnRequest) -> Target | None:
     if target != "retry":
         return None
     return "own_queue" if has_own_queue(request) else "intake"
+
+
+def _decide_unreadable(state: TurnState, now_ms: int, limits: SweepLimits) -> LookAgain | Fail:
+    """A newer version may have written it, whose sweepers and workers can read it: they go first."""
+    since_ms = max(state.request.accepted_at_ms, state.lease_until_ms)
+    overdue_ms = now_ms - since_ms - limits.unclaimed_limit_ms
+    if overdue_ms < 0:
+        return LookAgain(now_ms + min(limits.waiting_look_ms, -overdue_ms))
+    return Fail("internal", "malformed", overdue_ms)
 
 
 def _decide_unclaimed(

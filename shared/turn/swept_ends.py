@@ -8,6 +8,7 @@ from typing import assert_never
 from shared.clock import Clock
 from shared.contracts.dead_letters import (
     TURN_UNCLAIMED,
+    TURN_UNREADABLE,
     WORKER_LOST,
     DeadLetter,
     DeadLetterClass,
@@ -107,22 +108,27 @@ class SweptEnds:
 
     async def _bury(self, turn: DueTurn, klass: DeadLetterClass) -> None:
         request = turn.state.request
-        name = WORKER_LOST if klass == "poison" else TURN_UNCLAIMED
-        lost = sum(attempt.outcome == "crashed" for attempt in turn.attempts)
-        letter = DeadLetter(
-            turn=request,
+        path: Path = "queue" if has_own_queue(request) else "burst"
+        letter = self._letter(turn, klass)
+        await self._evidence.send(dead_letter_queue(request, path), letter)
+
+    def _letter(self, turn: DueTurn, klass: DeadLetterClass) -> DeadLetter:
+        request, unreadable = turn.state.request, turn.state.unreadable
+        if unreadable is not None:
+            name, words = TURN_UNREADABLE, f"what the ledger holds of {request.turn_id}"
+        else:
+            name = WORKER_LOST if klass == "poison" else TURN_UNCLAIMED
+            lost = sum(attempt.outcome == "crashed" for attempt in turn.attempts)
+            words = f"{len(turn.attempts)} attempts, {lost} ended without a word"
+        return DeadLetter(
+            turn=request if unreadable is None else None,
+            raw=None if unreadable is None else unreadable.decode("utf-8", "backslashreplace"),
             klass=klass,
-            error=DeadLetterError(
-                type=name,
-                message=f"{len(turn.attempts)} attempts, {lost} ended without a word",
-                stack="",
-            ),
+            error=DeadLetterError(type=name, message=words, stack=""),
             attempts=turn.attempts,
             dead_at_ms=self._clock.now_ms(),
             fingerprint=fingerprint(name, ""),
         )
-        path: Path = "queue" if has_own_queue(request) else "burst"
-        await self._evidence.send(dead_letter_queue(request, path), letter)
 
     async def _end(
         self, turn: DueTurn, status: EndStatus, terminal: TerminalMaker, *, code: str = ""

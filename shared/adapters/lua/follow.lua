@@ -17,7 +17,7 @@ local from, after = 0, tonumber(ARGV[6])
 if turn[1] == ARGV[5] and after > 0 then from = math.min(after, tonumber(turn[2])) + 1 end
 local answer = state_of(TURN, KEYS[4], ARGV[1])
 local kept = not ended or redis.call('EXISTS', LOG) == 1
-answer[12] = from
-answer[13] = kept and 1 or 0
+answer[#answer + 1] = from
+answer[#answer + 1] = kept and 1 or 0
 for _, frame in ipairs(redis.call('LRANGE', LOG, from, -1)) do answer[#answer + 1] = frame end
 return answer

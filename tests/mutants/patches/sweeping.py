@@ -129,4 +129,31 @@ MUTANTS = (
         "elif not isinstance(decision, Remove | LookAgain):",
         f"{_SWEEPER_TEST}::test_whoever_did_not_move_the_entry_does_not_act",
     ),
+    Mutant(
+        "P1",
+        "a turn that cannot be read is decided like any other",
+        "shared/policy/sweeping.py",
+        "    if state.unreadable is not None:\n",
+        "    if False:\n",
+        "tests/unit/shared/turn/test_swept_ends.py"
+        "::test_a_turn_that_cannot_be_read_ends_as_evidence_and_holds_up_nobody",
+    ),
+    Mutant(
+        "P10",
+        "one turn that cannot be read hides the others from the sweeper",
+        "shared/adapters/redis_ledger_replies.py",
+        "    except PermanentError:\n        return None\n",
+        "    except PermanentError:\n        raise\n",
+        "tests/contract/test_unreadable_turns.py"
+        "::test_one_unreadable_turn_hides_no_other_from_a_sweeper",
+    ),
+    Mutant(
+        "P10",
+        "one unreadable follower stops all turns of a process",
+        "shared/adapters/redis_ledger_replies.py",
+        "        except (msgspec.MsgspecError, UnicodeError, ValueError):\n",
+        "        except ZeroDivisionError:\n",
+        "tests/contract/test_unreadable_turns.py"
+        "::test_an_unreadable_follower_or_attempt_is_left_out",
+    ),
 )

@@ -183,7 +183,7 @@ MUTANTS = (
         "a frame that a transport refuses leaves no evidence",
         "shared/turn/pipeline.py",
         'return failed(FrameTooLarge("a transport refused a frame for its size"))',
-        'return Failed(failed(FrameTooLarge("")).end)',
+        'return __import__("dataclasses").replace(failed(FrameTooLarge("")), error=None)',
         "tests/unit/shared/turn/test_evidence.py"
         "::test_every_reason_to_stop_leaves_the_evidence_it_owes",
     ),

@@ -76,6 +76,33 @@ def at(due: DueTurn, after_ms: int) -> Decision:
     return decide(due, T0 + after_ms, LIMITS)
 
 
+class TestUnreadable:
+    """What a newer version wrote is left to those who can read it, for a while."""
+
+    @pytest.mark.parametrize(
+        "due",
+        [
+            turn(unreadable=b"?"),
+            turn(unreadable=b"?", position=2),
+            turn(unreadable=b"?", status="running", attempt=1, lease_until_ms=T0),
+            turn(unreadable=b"?", detached=True, priority="low"),
+        ],
+    )
+    def test_it_is_never_dispatched_and_ends_as_evidence_after_45_s(self, due: DueTurn) -> None:
+        assert at(due, 0) == LookAgain(T0 + 5 * S)
+        assert at(due, 42 * S) == LookAgain(T0 + 45 * S)
+        assert at(due, 45 * S) == Fail("internal", "malformed", 0)
+        assert at(due, 50 * S) == Fail("internal", "malformed", 5 * S)
+
+    def test_a_worker_that_runs_it_is_left_alone(self) -> None:
+        held = turn(unreadable=b"?", status="running", attempt=1, lease_until_ms=T0 + 90 * S)
+
+        assert at(held, 60 * S) == LookAgain(T0 + 90 * S)
+
+    def test_once_ended_it_leaves_the_index(self) -> None:
+        assert at(turn(unreadable=b"?", outcome=b"end"), 0) == Remove()
+
+
 class TestUnknown:
     def test_an_entry_outlives_its_unknown_turn_by_thirty_seconds(self) -> None:
         assert decide_unknown(T0, T0 + 30 * S - 1, LIMITS) == LookAgain(T0 + 30 * S)

@@ -54,6 +54,25 @@ async def test_a_dead_letter_queue_that_refuses_does_not_keep_a_poison_turn_from
     assert world.dead_letters.sends == 1
 
 
+async def test_a_turn_that_cannot_be_read_ends_as_evidence_and_holds_up_nobody() -> None:
+    world = SweepWorld(HALF)
+    async with world.sweeping():
+        request = await world.accept("Hi")
+        behind = await world.accept("And then?", reader=follower("c2"))
+        world.ledger.damage(request.ref, b"{secret \xff")
+        await seconds(world, 44)
+        assert not ends(world)
+        await seconds(world, 3)
+
+    (end,) = ends(world)
+    assert (end.code, end.attempt, end.seq, end.retryable) == ("internal", 0, 0, False)
+    ((queue, letter),) = world.dead_letters.letters
+    assert (queue, letter.klass, letter.turn) == ("burst", "malformed", None)
+    assert letter.error.message == f"what the ledger holds of {request.turn_id}"
+    assert (letter.error.type, letter.raw) == ("TurnUnreadable", "{secret \\xff")
+    assert [turn.turn_id for turn in world.dispatcher.dispatched] == [behind.turn_id]
+
+
 WHOLE = ["Whole answer"]
 
 
