@@ -172,13 +172,13 @@ class FakeLedger:
         if lost is not None and lost.is_outside_queue:
             session.lost_detached.add(turn.turn_id)
 
-    # SessionQueue --------------------------------------------------------------------------------
     def damage(self, turn: TurnRef, raw: bytes) -> None:
         """Replace the stored request by something that is none."""
         found = self._find(turn)
         assert found is not None
         found.unreadable = raw
 
+    # SessionQueue --------------------------------------------------------------------------------
 
     async def accept(self, request: TurnRequest, follower: Follower | None) -> AcceptAnswer:
         self._ask("accept")
@@ -638,8 +638,6 @@ class FakeLedger:
         return ClaimRefused(reason, self._state(session, turn))
 
 
-def _held(turn: _Turn) -> Held:
-    return Held(tuple(turn.followers), turn.cancel_requested, turn.readerless_since_ms)
 def _ids_alone(request: TurnRequest) -> TurnRequest:
     return TurnRequest(
         turn_id=request.turn_id,
@@ -653,6 +651,8 @@ def _ids_alone(request: TurnRequest) -> TurnRequest:
     )
 
 
+def _held(turn: _Turn) -> Held:
+    return Held(tuple(turn.followers), turn.cancel_requested, turn.readerless_since_ms)
 
 
 def _ended(turn: _Turn) -> TurnEnded:

@@ -73,10 +73,10 @@ class LedgerWorld(ABC):
         """Forget the turn, as a failover does that loses the last second."""
 
     @abstractmethod
-    @abstractmethod
     async def damage(self, turn: TurnRef, raw: bytes) -> None:
         """Replace the turn's stored request."""
 
+    @abstractmethod
     async def kill(self, owner_id: OwnerId) -> None:
         """Let the lease of a process lapse now."""
 
@@ -181,13 +181,13 @@ class FakeWorld(LedgerWorld):
     async def lose(self, turn: TurnRef) -> None:
         self._ledger.forget(turn)
 
+    async def damage(self, turn: TurnRef, raw: bytes) -> None:
+        self._ledger.damage(turn, raw)
+
     async def kill(self, owner_id: OwnerId) -> None:
         self._registry.kill(owner_id)
 
     async def burst_waiting(self) -> dict[TurnRef, int]:
-    async def damage(self, turn: TurnRef, raw: bytes) -> None:
-        self._ledger.damage(turn, raw)
-
         return self._ledger.burst_waiting
 
     async def due_at_ms(self) -> dict[TurnRef, int]:
@@ -234,6 +234,11 @@ class ValkeyWorld(LedgerWorld):
     async def lose(self, turn: TurnRef) -> None:
         await self._delete_matching(f"*{turn.session.slot_tag}*:*:{turn.turn_id}")
 
+    async def damage(self, turn: TurnRef, raw: bytes) -> None:
+        await self.client.run(
+            [("HSET", SessionKeys(turn.session).turn(turn.turn_id), "request", raw)]
+        )
+
     async def kill(self, owner_id: OwnerId) -> None:
         await self.client.run([("DEL", owner(owner_id))])
 
@@ -246,6 +251,7 @@ class ValkeyWorld(LedgerWorld):
             [("HSET", SessionKeys(turn.session).turn(turn.turn_id), "request", raw)]
         )
 
+    async def due_at_ms(self) -> dict[TurnRef, int]:
         scores: dict[TurnRef, int] = {}
         for shard in range(DUE_SHARDS):
             scores |= await self._scores(due_shard(shard))
