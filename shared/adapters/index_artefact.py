@@ -18,13 +18,14 @@ import numpy as np
 
 from shared.adapters.embedding import Vectors
 from shared.adapters.intent_training import IntentWeights
+from shared.adapters.title_shelf import TitleShelf
 from shared.contracts.knowledge import AssistantProfile, PassageEntry
 from shared.errors import IncompatibleIndex
 from shared.policy.names import is_telling, plain_name
 
 # Raise it whenever the layout, the cutting of passages or the intent features change: older artefacts are then
 # refused by new readers and rebuilt by the next refresh, though no document has changed.
-SCHEMA = 1
+SCHEMA = 2
 _MAGIC = b"BCINDEX\n"
 _PREAMBLE = struct.Struct("<8sII")
 _ALIGNMENT = 64
@@ -51,6 +52,11 @@ class KnowledgeIndex:
                 if is_telling(name):
                     rows.setdefault(name, []).append(row)
         return {name: tuple(found) for name, found in rows.items()}
+
+    @cached_property
+    def shelf(self) -> TitleShelf:
+        """The documents with facts."""
+        return TitleShelf(self.passages, self.vectors)
 
     @cached_property
     def longest_name_words(self) -> int:

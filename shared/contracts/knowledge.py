@@ -38,7 +38,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PassageEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A passage as the index holds it. A question that says one of `names` means this passage's document."""
+    """A passage as the index holds it. A question that says one of `names` means this passage's document.
+
+    `facts` are the document's, kept with its first passage only; a document with facts is part of the catalogue.
+    """
 
     id: str
     source_id: str
@@ -46,6 +49,7 @@ class PassageEntry(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     kind: DocumentKind
     names: tuple[str, ...] = ()
+    facts: Mapping[str, tuple[str, ...]] = {}
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -56,6 +60,14 @@ class Passage(msgspec.Struct, frozen=True):
     text: str
     score: float
     source_id: str
+
+
+class SimilarTitle(msgspec.Struct, frozen=True, kw_only=True):
+    """A title to suggest: its first passage, what it `shares` with the wish, and the title it is `like`, if any."""
+
+    passage: Passage
+    shares: tuple[str, ...]
+    like: str = ""
 
 
 class Intent(msgspec.Struct, frozen=True):

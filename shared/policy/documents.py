@@ -117,6 +117,7 @@ def cut_passages(document: Document) -> tuple[PassageEntry, ...]:
     lead = _facts_line(document)[:_LEAD_LIMIT_CHARACTERS] if document.kind == "series" else ""
     room = PASSAGE_LIMIT_CHARACTERS - len(lead) - 1
     names = (document.title, *document.facts.get("aliases", ()), *document.facts.get("author", ()))
+    facts = {key: document.facts[key] for key in document.facts if lead and key != "aliases"}
     return tuple(
         PassageEntry(
             id=f"{document.id}#{number}",
@@ -125,6 +126,7 @@ def cut_passages(document: Document) -> tuple[PassageEntry, ...]:
             text=f"{lead}\n{piece}" if lead else piece,
             kind=document.kind,
             names=names,
+            facts=facts if number == 1 else {},
         )
         for number, piece in enumerate(_pieces(document.body, room), 1)
     )

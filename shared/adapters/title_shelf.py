@@ -1,0 +1,124 @@
+"""The titles of an index by name and by trait: what the catalogue and the recommender look up."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from shared.adapters.embedding import Vectors
+from shared.contracts.knowledge import Passage, PassageEntry, SimilarTitle
+from shared.policy.names import everyday_words, is_meant, is_telling, mentions, plain_name
+
+Trait = tuple[str, str]
+"""A kind of fact and one of its values."""
+# A theme says more about a title than its genre, and much more than the age of its readers.
+_WEIGHTS = {"themes": 1.0, "genres": 0.4, "demographic": 0.1}
+# Enough to order titles that share the same, too little to outweigh a theme.
+_NEARNESS_WEIGHT = 0.5
+_SHARED_THEMES = 2
+_NAMED_SCORE = 1.0
+
+
+class TitleShelf:
+    """The passages of `passages` that have facts, `vectors` being those of all passages. Built in about 40 ms."""
+
+    def __init__(self, passages: Sequence[PassageEntry], vectors: Vectors) -> None:
+        rows = [row for row, entry in enumerate(passages) if entry.facts]
+        self._entries = [passages[row] for row in rows]
+        self._vectors = vectors[rows]
+        self._by_name = _by_name(self._entries)
+        self._longest_name = _longest(self._by_name)
+        self._everyday = everyday_words(entry.text for entry in passages)
+        self._traits = [_traits(entry) for entry in self._entries]
+        self._rarity = _rarity(self._traits)
+        self._traits_by_name: dict[str, list[Trait]] = {}
+        for trait in self._rarity:
+            self._traits_by_name.setdefault(plain_name(trait[1]), []).append(trait)
+        self._longest_trait = _longest(self._traits_by_name)
+
+    def named(self, text: str, limit: int) -> tuple[Passage, ...]:
+        """The first passage of each title that the text means, in order of mention."""
+        return tuple(_passage(self._entries[at], _NAMED_SCORE) for at in self._named(text)[:limit])
+
+    def has_wish(self, text: str) -> bool:
+        """True when the text names a title or a trait, so that `similar` may find something."""
+        return bool(self._named(text) or self._asked(text))
+
+    def similar(self, text: str, text_vector: Vectors, limit: int) -> tuple[SimilarTitle, ...]:
+        """Titles with most in common with those named and the traits asked for, best first.
+
+        Those that share two themes come before those that share less. `text_vector` orders equals when no title is
+        named.
+        """
+        named, asked = self._named(text), self._asked(text)
+        wanted = asked.union(*(self._traits[at] for at in named))
+        centre = self._vectors[named].mean(axis=0) if named else text_vector
+        nearness = self._vectors @ centre
+        found: list[tuple[bool, float, int, list[Trait]]] = []
+        for at, traits in enumerate(self._traits):
+            shared = [trait for trait in traits if trait in wanted]
+            tells = any(trait[0] != "demographic" or trait in asked for trait in shared)
+            if at not in named and tells:
+                score = sum(self._rarity[trait] * (2 if trait in asked else 1) for trait in shared)
+                score += _NEARNESS_WEIGHT * float(nearness[at])
+                is_close = not named or _themes(shared) >= _SHARED_THEMES
+                found.append((is_close, score, at, shared))
+        found.sort(key=lambda each: (-each[0], -each[1], each[2]))
+        like = " and ".join(dict.fromkeys(self._entries[at].title for at in named))
+        return tuple(
+            SimilarTitle(
+                passage=_passage(self._entries[at], score),
+                shares=tuple(dict.fromkeys(value for _, value in shared)),
+                like=like,
+            )
+            for _, score, at, shared in found[:limit]
+        )
+
+    def _named(self, text: str) -> list[int]:
+        found: dict[int, None] = {}
+        for name in mentions(text, self._by_name, self._longest_name):
+            if is_meant(text, name, self._everyday):
+                found.update(dict.fromkeys(self._by_name[name]))
+        return list(found)
+
+    def _asked(self, text: str) -> set[Trait]:
+        return {
+            trait
+            for name in mentions(text, self._traits_by_name, self._longest_trait)
+            for trait in self._traits_by_name[name]
+        }
+
+
+def _by_name(entries: Iterable[PassageEntry]) -> dict[str, list[int]]:
+    by_name: dict[str, list[int]] = {}
+    for at, entry in enumerate(entries):
+        for name in {plain_name(name) for name in entry.names}:
+            if is_telling(name):
+                by_name.setdefault(name, []).append(at)
+    return by_name
+
+
+def _longest(names: Iterable[str]) -> int:
+    return max((name.count(" ") + 1 for name in names), default=0)
+
+
+def _traits(entry: PassageEntry) -> tuple[Trait, ...]:
+    return tuple((kind, value) for kind in _WEIGHTS for value in entry.facts.get(kind, ()))
+
+
+def _rarity(traits: Sequence[Sequence[Trait]]) -> Mapping[Trait, float]:
+    """The weight of each trait: more the fewer titles have it."""
+    counts = Counter(trait for of_title in traits for trait in of_title)
+    return {
+        trait: _WEIGHTS[trait[0]] * (1 + math.log(len(traits) / count))
+        for trait, count in counts.items()
+    }
+
+
+def _themes(traits: Iterable[Trait]) -> int:
+    return sum(kind == "themes" for kind, _ in traits)
+
+
+def _passage(entry: PassageEntry, score: float) -> Passage:
+    return Passage(entry.id, entry.title, entry.text, score, entry.source_id)
