@@ -246,12 +246,6 @@ class ValkeyWorld(LedgerWorld):
         return await self._scores(BURST_WAITING)
 
     async def due_at_ms(self) -> dict[TurnRef, int]:
-    async def damage(self, turn: TurnRef, raw: bytes) -> None:
-        await self.client.run(
-            [("HSET", SessionKeys(turn.session).turn(turn.turn_id), "request", raw)]
-        )
-
-    async def due_at_ms(self) -> dict[TurnRef, int]:
         scores: dict[TurnRef, int] = {}
         for shard in range(DUE_SHARDS):
             scores |= await self._scores(due_shard(shard))
