@@ -8,6 +8,7 @@ from clients.reducer import Turn, fold_frame
 from shared.contracts.server_frames import (
     AnyServerFrame,
     ChatAccepted,
+    ChatQueued,
     ChatRejected,
     LoggedFrame,
     ResponseDelta,
@@ -26,6 +27,10 @@ class ObservedTurn:
     turn_id: str | None = None
     path: str = "none"
     rejected: str | None = None
+    retry_after_ms: int | None = None
+    started_ms: int | None = None
+    predictions: list[tuple[int, int]] = field(default_factory=list)
+    """When each `chat.queued` came, and the wait that it predicted from then on."""
     first_token_ms: int | None = None
     total_ms: int | None = None
     longest_gap_ms: int = 0
@@ -45,13 +50,26 @@ class ObservedTurn:
             return f"rejected {self.rejected}"
         return self.state.status if self._terminals else "lost"
 
+    @property
+    def prediction_error(self) -> float | None:
+        """By what share of the true wait the first `chat.queued` was wrong; None when there was none."""
+        if not self.predictions or self.started_ms is None:
+            return None
+        at_ms, predicted_ms = self.predictions[0]
+        actual_ms = max(1, self.started_ms - at_ms)
+        return abs(predicted_ms - actual_ms) / actual_ms
+
     def observe(self, frame: AnyServerFrame, now_ms: int) -> None:
         """Take one frame of the connection; frames of other turns are left alone."""
         if isinstance(frame, ChatRejected) and frame.message_id == self.message_id:
             self.rejected = frame.code
+            if isinstance(frame.retry_after_ms, int):
+                self.retry_after_ms = frame.retry_after_ms
             self.total_ms = now_ms - self.sent_at_ms
         elif isinstance(frame, ChatAccepted) and frame.message_id == self.message_id:
             self.turn_id = frame.turn_id
+        elif isinstance(frame, ChatQueued) and frame.turn_id == self.turn_id:
+            self.predictions.append((now_ms - self.sent_at_ms, frame.wait_ms))
         elif isinstance(frame, LoggedFrame) and frame.turn_id == self.turn_id:
             self._observe_logged(frame, now_ms)
 
@@ -64,6 +82,8 @@ class ObservedTurn:
             self.faults.append("frames out of order")
         if isinstance(frame, ResponseStarted):
             self.path = frame.path
+            if self.started_ms is None:
+                self.started_ms = now_ms - self.sent_at_ms
         if isinstance(frame, ResponseDelta):
             self._observe_delta(now_ms)
         folded = fold_frame(self.state, frame, now_ms)

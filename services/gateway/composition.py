@@ -23,6 +23,7 @@ from services.gateway.management_api import ManagementApi
 from services.gateway.offering import Offering
 from services.gateway.owner_lease import OwnerLease
 from services.gateway.public_api import PublicApi
+from services.gateway.queue_waits import QueueWaits
 from services.gateway.readiness import Readiness
 from services.gateway.replaying import Replaying
 from services.gateway.rest import RestUseCases, build_rest
@@ -109,7 +110,7 @@ def build_gateway(
         ports.load, clock, burst_capacity_turns=settings.orchestrator.burst_capacity_turns
     )
     door = Door(watch, burst_limits(settings), gateway.user_turns_per_min, clock)
-    connections = Connections(clock, door.queued_wait_ms)
+    connections = Connections(clock, QueueWaits(watch.forecast, clock, metrics))
     lease = OwnerLease(
         ports.registry,
         owner,

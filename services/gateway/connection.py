@@ -11,6 +11,7 @@ import msgspec
 
 from services.gateway.lifetime import CLOSE_BROKEN, CLOSE_SLOW
 from services.gateway.outbox import Outbox
+from services.gateway.queue_waits import QueueWaits
 from services.gateway.session import Session
 from services.gateway.session_io import (
     Action,
@@ -23,6 +24,7 @@ from services.gateway.session_io import (
     Close,
     Command,
     CouldNotAsk,
+    NoteWait,
     Refused,
     Write,
     WriteReplay,
@@ -63,6 +65,7 @@ class Connection:
         "_perform",
         "_room",
         "_socket",
+        "_waits",
         "_worker",
         "connected_at_ms",
         "follower",
@@ -95,6 +98,7 @@ class Connection:
         self._socket = socket
         self._perform = perform
         self._clock = clock
+        self._waits: QueueWaits | None = None  # as of the last tick; only a tick predicts a wait
         self._commands: deque[Command] | None = None
         self._worker: asyncio.Task[None] | None = None
         self._room: asyncio.Event | None = None  # set when the outbox, or the commands, have room
@@ -141,14 +145,15 @@ class Connection:
         while self._commands is not None and len(self._commands) >= COMMANDS_LIMIT:
             await self._wait_for_room()
 
-    def tick(self, queued_wait_ms: int) -> None:
+    def tick(self, waits: QueueWaits) -> None:
         """Time has passed."""
+        self._waits = waits
         now_ms = self._clock.now_ms()
         self._observe(now_ms)
         if self._outbox.is_stuck(now_ms):
             self._cut_off("stuck")
         else:
-            self.run(self.session.tick(now_ms, queued_wait_ms))
+            self.run(self.session.tick(now_ms, waits.wait_ms))
 
     def disconnect(self) -> None:
         """The Management API closes the connection."""
@@ -183,6 +188,9 @@ class Connection:
                 self._write(action.data)
             elif isinstance(action, Close):
                 self._close(action)
+            elif isinstance(action, NoteWait):
+                if self._waits is not None:
+                    self._waits.note(action)
             else:
                 self._enqueue(action)
         needs_ticks = self.needs_ticks

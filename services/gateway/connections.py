@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from services.gateway.connection import Connection, Peer
+from services.gateway.queue_waits import QueueWaits
 from shared.clock import Clock
 from shared.contracts.identifiers import ConnectionId, TenantId, UserId
 from shared.contracts.ledger import Follower
@@ -64,9 +65,9 @@ class Connections:
 
     name = "connections"
 
-    def __init__(self, clock: Clock, queued_wait_ms: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, waits: QueueWaits) -> None:
         self._clock = clock
-        self._queued_wait_ms = queued_wait_ms
+        self._waits = waits
         self._receivers: dict[ConnectionId, Receiver] = {}
         self._sockets: dict[ConnectionId, Connection] = {}
         self._busy: dict[ConnectionId, Connection] = {}
@@ -150,19 +151,18 @@ class Connections:
         while True:
             await self._clock.sleep(BUSY_TICK_MS / 1_000)
             ticks += 1
-            wait_ms = self._queued_wait_ms()
             for connection in list(self._busy.values()):
-                _tick(connection, wait_ms)
+                _tick(connection, self._waits)
             if ticks % _QUIET_EVERY_TICKS == 0:
                 now_ms = self._clock.now_ms()
                 for connection in self.sockets():
                     if now_ms >= connection.session.due_at_ms:
-                        _tick(connection, wait_ms)
+                        _tick(connection, self._waits)
 
 
-def _tick(connection: Connection, queued_wait_ms: int) -> None:
+def _tick(connection: Connection, waits: QueueWaits) -> None:
     try:
-        connection.tick(queued_wait_ms)
+        connection.tick(waits)
     except Exception as error:  # noqa: BLE001 a bug in one machine must not stop the clocks of all
         connection.break_off(error)
 

@@ -10,9 +10,9 @@ from shared.clock import Clock
 from shared.contracts.identifiers import SessionRef
 from shared.contracts.load import FleetLoad
 from shared.contracts.server_frames import RejectedCode
+from shared.contracts.turns import Priority
 from shared.policy.admission import BurstLimits, burst_refusal, door_refusal
 from shared.policy.load_level import LoadLevel
-from shared.policy.wait_estimate import estimate_wait_ms
 from shared.turn.load_watch import LoadWatch
 
 _STALE_AFTER_S = 5.0
@@ -44,11 +44,14 @@ class Door:
         self._quota = SessionQuota()
         self._rates = KeyedBuckets(user_turns_per_min / 60, user_turns_per_min)
 
-    def refusal(self, session: SessionRef) -> Refusal | None:
-        """Why a new interactive message is refused; None admits it and counts it against the user's rate.
+    def refusal(self, session: SessionRef, priority: Priority = "high") -> Refusal | None:
+        """Why a new message is refused; None admits it and counts an interactive one against the user's rate.
 
-        What came of it is to be told: `count_turn` or `give_back`.
+        What came of an interactive one is to be told: `count_turn` or `give_back`. Turns of lower priority take neither
+        a slot nor a place in burst, and nobody's time at a screen.
         """
+        if priority != "high":
+            return None
         load = self._fresh_load()
         if load is not None:
             decision = door_refusal(load, self._limits)
@@ -77,10 +80,6 @@ class Door:
         load = self._fresh_load()
         decision = None if load is None else burst_refusal(load, self._limits)
         return None if decision is None else overloaded(decision.retry_after_ms, decision.reason)
-
-    def queued_wait_ms(self) -> int:
-        """The predicted wait in the burst queue, for `chat.queued`."""
-        return estimate_wait_ms(self._load.fleet, self._limits.capacity_turns)
 
     def _is_limiting(self) -> bool:
         return self._load.level >= LoadLevel.MODERATE

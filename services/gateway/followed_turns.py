@@ -5,6 +5,8 @@ Pure: times are epoch milliseconds passed in; what is to be done is returned as 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from services.gateway.held_frames import HeldFrames
@@ -13,6 +15,7 @@ from services.gateway.session_io import (
     Action,
     AskReplay,
     AskSend,
+    NoteWait,
     Purpose,
     Refused,
     Replayed,
@@ -36,6 +39,8 @@ FIRST_QUEUED_AFTER_MS = 750
 """Under the promised second by more than the driver's tick; a turn that starts sooner needs no such frame."""
 QUEUED_EVERY_MS = 1_000
 FOLLOWED_LIMIT = 64
+QueuedWait = Callable[[int], int]
+"""How much longer, in ms, a turn waits in burst that was queued at that time, epoch ms."""
 _DROPPED_LIMIT = 16
 
 
@@ -102,7 +107,8 @@ class FollowedTurns:
         if view.replays:
             view.hold(head, data)
             return []
-        return [self._write(view, head, data, now_ms)]
+        noted = _judge_prediction(view, head, now_ms)
+        return [self._write(view, head, data, now_ms), *noted]
 
     # sends ---------------------------------------------------------------------------------------
 
@@ -131,6 +137,7 @@ class FollowedTurns:
         elif is_missed:
             actions.append(self._ask(view, view.attempt or None, view.last_seq, "check"))
         elif answer.path == "burst":
+            view.queued_at_ms = now_ms
             view.queued_due_ms = now_ms + FIRST_QUEUED_AFTER_MS
         for head, data in held:
             if view.replays:
@@ -267,14 +274,16 @@ class FollowedTurns:
 
     # time ----------------------------------------------------------------------------------------
 
-    def tick(self, now_ms: int, queued_wait_ms: int) -> list[Action]:
+    def tick(self, now_ms: int, wait_ms: QueuedWait) -> list[Action]:
         """Whatever is due: `chat.queued`, a question about a silent turn."""
         self._held.expire(now_ms)
         actions: list[Action] = []
         for view in self._views.values():
             if view.queued_due_ms is not None and now_ms >= view.queued_due_ms:
                 view.queued_due_ms = now_ms + QUEUED_EVERY_MS
-                queued = ChatQueued(turn_id=view.turn_id, wait_ms=queued_wait_ms)
+                left_ms = wait_ms(view.queued_at_ms)
+                view.predicted = view.predicted or (now_ms, left_ms)
+                queued = ChatQueued(turn_id=view.turn_id, wait_ms=left_ms)
                 actions.append(Write(encode_frame(queued)))
             if now_ms >= view.next_check_ms and not view.is_checking and not view.replays:
                 actions.append(self._ask(view, view.attempt or None, view.last_seq, "check"))
@@ -310,7 +319,15 @@ class FollowedTurns:
         if not answer.is_queued or view.last_seq >= 0:
             view.queued_due_ms = None
         elif view.queued_due_ms is None:
+            view.queued_at_ms = answer.queued_at_ms or now_ms
             view.queued_due_ms = now_ms
+
+
+def _judge_prediction(view: TurnView, head: FrameHead, now_ms: int) -> list[Action]:
+    if view.predicted is None or head.seq != 0 or head.is_terminal:
+        return []
+    (told_at_ms, predicted_ms), view.predicted = view.predicted, None
+    return [NoteWait(predicted_ms, now_ms - told_at_ms)]
 
 
 def _unsent(view: TurnView, answer: Replayed) -> tuple[bytes, ...]:

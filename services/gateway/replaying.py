@@ -121,4 +121,5 @@ def _from_log(turn_id: TurnId, answer: Replay, purpose: Purpose) -> Replayed:
         frames=frames,
         complete=state.is_ended,
         is_queued=is_queued,
+        queued_at_ms=state.placed_at_ms,
     )

@@ -11,7 +11,7 @@ from typing import assert_never
 
 import msgspec
 
-from services.gateway.followed_turns import FollowedTurns, FollowLimits
+from services.gateway.followed_turns import FollowedTurns, FollowLimits, QueuedWait
 from services.gateway.frames_in import InputLimits, decode_client_frame
 from services.gateway.lifetime import (
     CLOSE_LEAVING,
@@ -230,12 +230,12 @@ class Session:
         """A frame of a worker for this connection."""
         return [] if self._is_closed else self.turns.push(data, now_ms)
 
-    def tick(self, now_ms: int, queued_wait_ms: int) -> list[Action]:
+    def tick(self, now_ms: int, wait_ms: QueuedWait) -> list[Action]:
         """Time has passed. Call at `due_at_ms`, and several times a second while `is_busy`."""
         if self._is_closed:
             return []
         ending = self.lifetime.tick(now_ms, self.turns.is_busy)
-        return self._out(ending) + self.turns.tick(now_ms, queued_wait_ms)
+        return self._out(ending) + self.turns.tick(now_ms, wait_ms)
 
     @property
     def is_busy(self) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 from shared.contracts.client_frames import ChatSend
 from shared.contracts.identifiers import MessageId, TurnId
 from shared.contracts.server_frames import AcceptedPath, ChatHistory, RejectedCode
+from shared.contracts.turns import TurnStatus
 
 Purpose = Literal["resume", "check", "cancel", "history"]
 """Why the ledger was asked: the client resumes, the turn was silent, the client stops it, the client looks back."""
@@ -27,6 +28,13 @@ class Close(msgspec.Struct, frozen=True):
 
     code: int
     reason: str
+
+
+class NoteWait(msgspec.Struct, frozen=True):
+    """A turn that waited in burst has started: the wait from its first `chat.queued` on, and what that predicted."""
+
+    predicted_ms: int
+    actual_ms: int
 
 
 class AskSend(msgspec.Struct, frozen=True):
@@ -67,19 +75,23 @@ class WriteReplay(msgspec.Struct, frozen=True):
 
 Ask = AskSend | AskReplay | AskCancel | AskHistory
 Command = Ask | WriteReplay
-Action = Write | Close | Command
+Action = Write | Close | NoteWait | Command
 
 # answers -----------------------------------------------------------------------------------------
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """The message is a turn; this connection follows it. `position` 0 = not waiting."""
+    """The message is a turn; this connection follows it. `position` 0 = not waiting.
+
+    `status` is other than `waiting` only for a turn that was known already.
+    """
 
     message_id: MessageId
     turn_id: TurnId
     path: AcceptedPath
     duplicate: bool = False
     position: int = 0
+    status: TurnStatus = "waiting"
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +108,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """Frames of `attempt` from `from_seq`; `complete`: the last of them is terminal.
 
     `is_stored`: cut anew from the stored turn, so the numbers differ from those sent before.
-    `is_queued`: the turn waits in the burst queue.
+    `is_queued`: the turn waits in the burst queue, since `queued_at_ms`.
     """
 
     turn_id: TurnId
@@ -107,6 +119,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     complete: bool
     is_stored: bool = False
     is_queued: bool = False
+    queued_at_ms: int = 0
 
 
 class NotFound(msgspec.Struct, frozen=True):

@@ -56,6 +56,8 @@ class TurnView:
         "last_seq",
         "lost_since_ms",
         "next_check_ms",
+        "predicted",
+        "queued_at_ms",
         "queued_due_ms",
         "replays",
         "turn_id",
@@ -72,6 +74,8 @@ class TurnView:
         self.queued_due_ms: int | None = (
             None  # the next `chat.queued`; None = does not wait in burst
         )
+        self.queued_at_ms = now_ms  # since when it waits in burst, if it does
+        self.predicted: tuple[int, int] | None = None  # its first `chat.queued`: when, which wait
         self.replays = 0  # asked for and not yet written
         self.is_known = False  # accepted or found; else only the client says that it exists
         self.is_ended = False  # its terminal frame is sent, or part of the replay being written

@@ -28,6 +28,14 @@ BURST_WAITING: Final = "bc:waiting:burst"
 """Sorted set: encoded turn refs put on the burst queue and not claimed since; score = when, epoch ms."""
 BURST_WAITING_KEPT_MS: Final = 3_600_000
 """Retention of the burst queue: an older entry has no message any more."""
+BURST_ENTERED: Final = "bc:entered:burst"
+"""String: how many turns were ever put on the burst queue; as long without one as BURST_WAITING keeps them."""
+BUDGET: Final = "bc:{budget}:window"
+"""Hash: what the model budget's last window was charged with, by cell, and what is held; 10 min after the last call."""
+BUDGET_SEEN: Final = "bc:{budget}:seen"
+"""Sorted set: processes that share the budget; score = last call, epoch ms."""
+BUDGET_LINES: Final = ("bc:{budget}:line:interactive", "bc:{budget}:line:detached")
+"""Sorted sets: processes with calls that wait for the budget; score = since when the first waits, epoch ms."""
 DUE_SHARDS: Final = 16
 
 _ref_decoder = msgspec.json.Decoder(tuple[str, str, str, str])

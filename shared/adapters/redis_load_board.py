@@ -1,4 +1,4 @@
-"""The fleet's counters in Redis: one hash of samples, and the set of turns that wait in burst."""
+"""The fleet's counters in Redis: one hash of samples, and what the ledger keeps of the burst queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from shared.adapters.redis_client import RedisClient, answered
-from shared.adapters.redis_keys import BURST_WAITING, BURST_WAITING_KEPT_MS
+from shared.adapters.redis_keys import BURST_ENTERED, BURST_WAITING, BURST_WAITING_KEPT_MS
 from shared.adapters.redis_scripts import Call
 from shared.clock import Clock
 from shared.contracts.load import FleetLoad, LoadSample
@@ -18,6 +18,8 @@ from shared.telemetry import Log
 SAMPLES: Final = "bc:load"
 """Hash: worker → its latest sample as JSON; the whole hash lives for SAMPLES_KEPT_MS after the last publication."""
 SAMPLES_KEPT_MS: Final = 60_000
+LOST_TURNS: Final = 3
+"""So many of the oldest may be lost messages; the next one's age counts."""
 
 _log = Log("load_board")
 _encode = msgspec.json.Encoder().encode
@@ -50,9 +52,14 @@ class RedisLoadBoard:
         calls: list[Call] = [
             ("HVALS", SAMPLES),
             ("ZCOUNT", BURST_WAITING, since_ms, "+inf"),
+            ("GET", BURST_ENTERED),
+            (
+                *("ZRANGE", BURST_WAITING, since_ms, "+inf", "BYSCORE"),
+                *("LIMIT", LOST_TURNS, 1, "WITHSCORES"),
+            ),
         ]
         replies = await self._client.run(calls, repeatable=True)
-        values, waiting = (answered(reply) for reply in replies)
+        values, waiting, entered, oldest = (answered(reply) for reply in replies)
         samples = self._samples(values)
         await self._forget(
             [sample for sample in samples if now_ms - sample.at_ms > SAMPLES_KEPT_MS]
@@ -61,6 +68,8 @@ class RedisLoadBoard:
         return FleetLoad(
             samples=tuple(sorted(live, key=lambda sample: sample.worker)),
             burst_waiting=waiting,
+            burst_entered=int(entered or 0),
+            burst_oldest_ms=max(0, now_ms - int(oldest[1])) if oldest else 0,
         )
 
     def _samples(self, values: Sequence[bytes]) -> list[LoadSample]:

@@ -8,6 +8,7 @@ from typing import Final
 from shared.adapters import redis_keys
 from shared.adapters.redis_client import RedisClient, answered
 from shared.adapters.redis_keys import (
+    BURST_ENTERED,
     BURST_WAITING,
     SessionKeys,
     encode_ref,
@@ -128,6 +129,8 @@ class RedisSessionQueue:
                 ("ZADD", BURST_WAITING, at_ms, member),
                 ("ZREMRANGEBYSCORE", BURST_WAITING, 0, forgotten_before_ms),
                 ("PEXPIRE", BURST_WAITING, redis_keys.BURST_WAITING_KEPT_MS),
+                ("INCR", BURST_ENTERED),
+                ("PEXPIRE", BURST_ENTERED, redis_keys.BURST_WAITING_KEPT_MS),
                 note,
             ),
             repeatable=True,

@@ -18,7 +18,14 @@ class LoadSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FleetLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """The fleet's counters, at most two seconds old. `burst_waiting` = queued in burst and not yet claimed."""
+    """The fleet's counters, at most two seconds old."""
 
     samples: tuple[LoadSample, ...]
     burst_waiting: int
+    """Turns queued in burst and not yet claimed."""
+    burst_entered: int = 0
+    """Turns ever queued there; what does not wait any more has left. Counts on when the waiting are forgotten."""
+    burst_oldest_ms: int = 0
+    """How long the fourth oldest has waited; 0 with fewer, so that a few lost messages are no long queue."""
+    burst_per_s: float = 0.0
+    """Turns a second that burst takes up, as this reader has measured; 0 = not measured."""

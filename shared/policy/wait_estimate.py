@@ -6,6 +6,8 @@ from shared.contracts.load import FleetLoad
 
 UNMEASURED_TURN_MS = 5_000.0
 """Taken for the mean turn while nobody has finished one: 100 tokens at 50 tokens/s with their overhead."""
+STALLED_MS = 20_000
+"""Older turns than this count by their age; younger ones only tell what the queue was like before it drained."""
 
 
 def mean_turn_ms(load: FleetLoad) -> float:
@@ -18,10 +20,14 @@ def mean_turn_ms(load: FleetLoad) -> float:
 
 
 def estimate_wait_ms(load: FleetLoad, burst_capacity_turns: int) -> int:
-    """Predicted wait in ms behind everything that waits in burst already.
+    """Predicted wait in ms behind everything that waits in burst already, 0 when nobody waits.
 
-    Only the burst path drains its queue, so inline slots do not count. 0 when nobody waits. The age of the oldest
-    turn is left out on purpose: one lost message must not look like a long queue.
+    Only the burst path drains its queue, so inline slots do not count. By the measured throughput, or the capacity
+    while there is none. A queue whose old turns have waited for longer than that is slower than anybody knows yet.
     """
-    capacity = max(1, burst_capacity_turns)
-    return int(max(0, load.burst_waiting) * mean_turn_ms(load) / capacity)
+    waiting = max(0, load.burst_waiting)
+    if not waiting:
+        return 0
+    capacity_per_s = max(1, burst_capacity_turns) * 1_000 / mean_turn_ms(load)
+    behind_ms = int(waiting * 1_000 / (load.burst_per_s or capacity_per_s))
+    return max(behind_ms, load.burst_oldest_ms if load.burst_oldest_ms > STALLED_MS else 0)

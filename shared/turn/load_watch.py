@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from shared.clock import Clock
 from shared.contracts.load import FleetLoad
 from shared.errors import DependencyUnavailable
 from shared.policy.load_level import LevelState, LoadLevel, next_level
+from shared.policy.queue_forecast import QueueForecast
 from shared.ports import LoadBoard
 from shared.telemetry import Log
 
@@ -27,8 +30,10 @@ class LoadWatch:
         self._burst_capacity_turns = burst_capacity_turns
         self._interval_s = interval_ms / 1000
         self._state = LevelState()
+        self.forecast = QueueForecast(burst_capacity_turns)
+        """What the readings tell of turns that wait in burst."""
         self.fleet = NO_LOAD
-        """The last reading; no load before the first."""
+        """The last reading with the throughput of burst as measured here; no load before the first."""
         self.failed_since_s: float | None = None
         """Since when (monotonic) the board cannot be asked; None = it answered last time."""
 
@@ -47,13 +52,15 @@ class LoadWatch:
         """Read once; a failure is noted, not raised."""
         now_s = self._clock.monotonic_s()
         try:
-            self.fleet = await self._board.read()
+            fleet = await self._board.read()
         except DependencyUnavailable as error:
             if self.failed_since_s is None:
                 self.failed_since_s = now_s
                 _log.warning("load.unavailable", error_type=type(error).__name__)
             return
         self.failed_since_s = None
+        self.forecast.read(fleet, self._clock.now_ms())
+        self.fleet = msgspec.structs.replace(fleet, burst_per_s=self.forecast.per_s)
         state = next_level(self._state, self.fleet, self._burst_capacity_turns, now_s * 1000)
         if state.level != self._state.level:
             _log.info(

@@ -226,8 +226,10 @@ class TestMarkPlaced:
         request = await world.accepted()
         await world.queue.mark_placed(request.ref, "burst", world.now_ms)
         assert await world.burst_waiting() == {request.ref: world.now_ms}
+        assert await world.burst_entered() == 1
         await world.claimed(request)
         assert await world.burst_waiting() == {}
+        assert await world.burst_entered() == 1
 
     async def test_mark_that_comes_after_the_claim_is_not_counted(self, world: LedgerWorld) -> None:
         request = await world.accepted()

@@ -161,6 +161,7 @@ class FakeLedger:
         self._renewed_at_ms: int | None = None
         self._answering_since_ms = 0
         self.burst_waiting: dict[TurnRef, int] = {}
+        self.burst_entered = [0]  # a box, since clients of one ledger are copies
         self.due_at_ms: dict[TurnRef, int] = {}
         self.calls: list[str] = []
         self.unavailable = False
@@ -214,6 +215,7 @@ class FakeLedger:
     async def mark_placed(self, turn: TurnRef, path: Path, at_ms: int) -> None:
         self._ask("mark_placed")
         self.burst_waiting.pop(turn, None)
+        self.burst_entered[0] += path == "burst"
         held = self._find(turn)
         if held is None or held.outcome is not None:
             return

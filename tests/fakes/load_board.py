@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.adapters.redis_load_board import LOST_TURNS
 from shared.clock import Clock
 from shared.contracts.load import FleetLoad, LoadSample
 from shared.errors import DependencyUnavailable
@@ -16,6 +17,8 @@ class FakeLoadBoard:
         self._samples: dict[str, LoadSample] = {}
         self.queued_at_ms: dict[str, int] = {}
         """Turns that wait in burst, with the time they were queued."""
+        self.entered = 0
+        """Turns ever queued."""
         self.available = True
 
     async def publish(self, sample: LoadSample) -> None:
@@ -33,7 +36,13 @@ class FakeLoadBoard:
         return FleetLoad(
             samples=tuple(live),
             burst_waiting=len(self.queued_at_ms),
+            burst_entered=self.entered,
+            burst_oldest_ms=self._oldest_ms(now_ms),
         )
+
+    def _oldest_ms(self, now_ms: int) -> int:
+        oldest_first = sorted(self.queued_at_ms.values())
+        return max(0, now_ms - oldest_first[LOST_TURNS]) if len(oldest_first) > LOST_TURNS else 0
 
     def _ask(self) -> None:
         if not self.available:

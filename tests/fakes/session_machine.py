@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -30,6 +31,11 @@ LIMITS = SessionLimits(
     protocol_errors_per_min=20,
     frames_per_s=30,
 )
+
+
+def waits(wait_ms: int) -> Callable[[int], int]:
+    """A queue in which everybody waits that long."""
+    return lambda queued_at_ms: wait_ms
 
 
 def new_session(*, expires_at_ms: int | None = None, **changes: Any) -> Session:

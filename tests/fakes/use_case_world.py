@@ -12,6 +12,7 @@ from services.gateway.connections import Connections
 from services.gateway.door import Door
 from services.gateway.follow_ups import FollowUps
 from services.gateway.offering import Offering
+from services.gateway.queue_waits import QueueWaits
 from services.gateway.replaying import Replaying
 from services.gateway.sending import Sending
 from services.gateway.session_io import Accepted, CouldNotAsk, NotFound, Refused, Replayed
@@ -118,7 +119,8 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
         door=door,
         clock=clock,
     )
-    follow_ups = FollowUps(Connections(clock, door.queued_wait_ms), ledger, push, offering, clock)
+    connections = Connections(clock, QueueWaits(watch.forecast, clock, metrics))
+    follow_ups = FollowUps(connections, ledger, push, offering, clock)
     replaying = Replaying(ledger, store, clock)
     return UseCaseWorld(
         clock=clock,

@@ -70,6 +70,7 @@ class SimLoadBoard(FakeLoadBoard):
 
     async def read(self) -> FleetLoad:
         self.queued_at_ms = {ref.turn_id: at for ref, at in self._ledger.burst_waiting.items()}
+        self.entered = self._ledger.burst_entered[0]
         return await super().read()
 
 

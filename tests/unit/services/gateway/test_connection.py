@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from services.gateway.followed_turns import FollowLimits
 from services.gateway.frames_in import InputLimits
 from services.gateway.lifetime import LifetimeLimits
 from services.gateway.outbox import Outbox
+from services.gateway.queue_waits import QueueWaits
 from services.gateway.session import Session, SessionLimits
 from services.gateway.session_io import Accepted, Answer, Ask, AskReplay, AskSend, Replayed
 from shared.contracts.identifiers import (
@@ -28,6 +30,8 @@ from shared.contracts.identifiers import (
 )
 from shared.contracts.ledger import Follower
 from shared.contracts.pushes import PushStatus
+from shared.policy.queue_forecast import QueueForecast
+from shared.telemetry import Metrics
 from tests.fakes.clock import FakeClock, settle
 
 TURN = TurnId("s.01ARZ3NDEKTSV4RRFFQ69G5FAV")
@@ -101,7 +105,11 @@ class World:
         self.clock = FakeClock()
         self.socket = FakeSocket()
         self.performer = Performer()
-        self.connections = Connections(self.clock, lambda: 0)
+        self.metrics = io.StringIO()
+        metrics = Metrics("test", "gateway", self.clock, self.metrics)
+        self.connections = Connections(
+            self.clock, QueueWaits(QueueForecast(10), self.clock, metrics)
+        )
         self.connection = Connection(
             session=Session(LIMITS, ConnectionId("c"), self.clock.now_ms(), None),
             session_ref=SESSION,

@@ -12,6 +12,7 @@ from services.gateway.session_io import (
     Accepted,
     AskReplay,
     CouldNotAsk,
+    NoteWait,
     NotFound,
     Refused,
     Write,
@@ -30,6 +31,7 @@ from tests.fakes.session_machine import (
     new_session,
     replayed,
     types,
+    waits,
     written,
 )
 
@@ -175,29 +177,29 @@ def test_answers_about_a_turn_that_has_ended_meanwhile_change_nothing() -> None:
 def test_a_silent_turn_is_looked_up_every_three_seconds_one_question_at_a_time() -> None:
     session = new_session()
     accept(session)
-    assert session.tick(T0 + 2_999, 0) == []
-    assert session.tick(T0 + 3_000, 0) == [AskReplay(TURN, None, -1, "check")]
-    assert session.tick(T0 + 60_000, 0) == []
+    assert session.tick(T0 + 2_999, waits(0)) == []
+    assert session.tick(T0 + 3_000, waits(0)) == [AskReplay(TURN, None, -1, "check")]
+    assert session.tick(T0 + 60_000, waits(0)) == []
     assert session.answered(CouldNotAsk(TURN, "check"), T0 + 60_000) == []
-    assert session.tick(T0 + 60_000, 0) == [AskReplay(TURN, None, -1, "check")]
+    assert session.tick(T0 + 60_000, waits(0)) == [AskReplay(TURN, None, -1, "check")]
 
 
 def test_frames_keep_a_turn_from_being_looked_up() -> None:
     session = new_session()
     accept(session)
     session.push(frame(0), T0 + 2_000)
-    assert session.tick(T0 + 4_999, 0) == []
-    assert session.tick(T0 + 5_000, 0) == [AskReplay(TURN, 1, 0, "check")]
+    assert session.tick(T0 + 4_999, waits(0)) == []
+    assert session.tick(T0 + 5_000, waits(0)) == [AskReplay(TURN, 1, 0, "check")]
 
 
 def test_a_turn_whose_replay_is_under_way_is_not_looked_up() -> None:
     session = new_session()
     ask_resume(session)
-    assert session.tick(T0 + 9_000, 0) == []
+    assert session.tick(T0 + 9_000, waits(0)) == []
 
 
 def checked(session: Session, *frames: bytes, at_ms: int = T0 + 3_000, **changes: Any) -> list[Any]:
-    session.tick(at_ms, 0)
+    session.tick(at_ms, waits(0))
     return list(session.answered(replayed(frames, purpose="check", **changes), at_ms))
 
 
@@ -215,7 +217,7 @@ def test_a_silent_turn_that_is_ahead_is_caught_up_without_words() -> None:
 def test_a_look_up_repeats_nothing_that_came_by_push_meanwhile() -> None:
     session = new_session()
     accept(session)
-    session.tick(T0 + 3_000, 0)
+    session.tick(T0 + 3_000, waits(0))
     for data in (frame(0), frame(1)):
         session.push(data, T0 + 3_010)
     log = (frame(0), frame(1), frame(2))
@@ -237,7 +239,7 @@ def test_a_look_up_of_a_newer_attempt_brings_all_of_it() -> None:
 def test_a_look_up_of_an_older_attempt_brings_nothing() -> None:
     session = new_session()
     accept(session)
-    session.tick(T0 + 3_000, 0)
+    session.tick(T0 + 3_000, waits(0))
     session.push(frame(0, attempt=2), T0 + 3_010)
     assert session.answered(replayed((frame(0),), purpose="check"), T0 + 3_020) == []
 
@@ -268,13 +270,13 @@ def test_a_turn_that_nobody_knows_for_ten_seconds_ends_failed() -> None:
     session.push(frame(0), T0)
     session.push(frame(1), T0)
     now_ms = T0 + 3_000
-    session.tick(now_ms, 0)
+    session.tick(now_ms, waits(0))
     assert session.answered(NotFound(TURN, "check"), now_ms) == []
     for later_ms in (3_000, 6_000, 9_000):
-        assert session.tick(now_ms + later_ms, 0) != []
+        assert session.tick(now_ms + later_ms, waits(0)) != []
         assert session.answered(NotFound(TURN, "check"), now_ms + later_ms) == []
-    assert session.tick(now_ms + 9_999, 0) == []
-    session.tick(now_ms + 10_000, 0)
+    assert session.tick(now_ms + 9_999, waits(0)) == []
+    session.tick(now_ms + 10_000, waits(0))
     (failed,) = written(session.answered(NotFound(TURN, "check"), now_ms + 10_000))
     assert (failed["type"], failed["code"]) == ("chat.response.failed", "internal")
     assert (failed["attempt"], failed["seq"], failed["partial"]) == (0, 0, True)
@@ -287,9 +289,9 @@ def test_a_sign_of_life_or_an_unanswered_question_starts_the_ten_seconds_anew(
 ) -> None:
     session = new_session()
     accept(session)
-    session.tick(T0 + 3_000, 0)
+    session.tick(T0 + 3_000, waits(0))
     session.answered(NotFound(TURN, "check"), T0 + 3_000)
-    session.tick(T0 + 6_000, 0)
+    session.tick(T0 + 6_000, waits(0))
     if sign_of_life == "frame":
         session.push(frame(0), T0 + 6_000)
         session.answered(NotFound(TURN, "check"), T0 + 6_000)
@@ -297,33 +299,50 @@ def test_a_sign_of_life_or_an_unanswered_question_starts_the_ten_seconds_anew(
         session.answered(replayed(purpose="check"), T0 + 6_000)
     else:
         session.answered(CouldNotAsk(TURN, "check"), T0 + 6_000)
-    session.tick(T0 + 13_000, 0)
+    session.tick(T0 + 13_000, waits(0))
     assert session.answered(NotFound(TURN, "check"), T0 + 13_000) == []
 
 
 def test_a_turn_in_burst_says_so_within_a_second_and_then_once_a_second_until_it_starts() -> None:
     session = new_session()
     accept(session, path="burst")
-    assert session.tick(T0 + FIRST_QUEUED_AFTER_MS - 1, 900) == []
-    (queued,) = written(session.tick(T0 + FIRST_QUEUED_AFTER_MS, 900))
+    assert session.tick(T0 + FIRST_QUEUED_AFTER_MS - 1, waits(900)) == []
+    (queued,) = written(session.tick(T0 + FIRST_QUEUED_AFTER_MS, waits(900)))
     assert queued == {"type": "chat.queued", "turn_id": TURN, "wait_ms": 900}
-    assert session.tick(T0 + FIRST_QUEUED_AFTER_MS + 999, 800) == []
-    assert types(session.tick(T0 + FIRST_QUEUED_AFTER_MS + 1_000, 800)) == ["queued"]
-    session.push(frame(0), T0 + 2_000)
-    assert session.tick(T0 + 4_000, 0) == []
+    assert session.tick(T0 + FIRST_QUEUED_AFTER_MS + 999, waits(800)) == []
+    assert types(session.tick(T0 + FIRST_QUEUED_AFTER_MS + 1_000, waits(800))) == ["queued"]
+    assert session.push(frame(0), T0 + 2_000)[1:] == [
+        NoteWait(predicted_ms=900, actual_ms=2_000 - FIRST_QUEUED_AFTER_MS)
+    ]
+    assert session.push(frame(1), T0 + 2_100)[1:] == []
+    assert session.tick(T0 + 4_000, waits(0)) == []
+
+
+def test_the_wait_is_told_by_when_the_turn_was_queued() -> None:
+    session = new_session()
+    accept(session, path="burst")
+    (queued,) = written(session.tick(T0 + 800, lambda queued_at_ms: queued_at_ms - T0 + 7))
+    assert queued["wait_ms"] == 7
+    session = new_session()
+    ask_resume(session)
+    found = replayed(attempt=0, is_queued=True, queued_at_ms=T0 - 5_000)
+    session.answered(found, T0)
+    session.replay_written(TURN, T0)
+    (queued,) = written(session.tick(T0, lambda queued_at_ms: T0 - queued_at_ms))
+    assert queued["wait_ms"] == 5_000
 
 
 def test_a_look_up_learns_that_a_waiting_turn_went_to_burst_and_that_it_left() -> None:
     session = new_session()
     accept(session, path="waiting", position=1)
     assert checked(session, is_queued=True) == []
-    assert types(session.tick(T0 + 3_000, 0)) == ["queued"]
-    session.tick(T0 + 6_000, 0)
+    assert types(session.tick(T0 + 3_000, waits(0))) == ["queued"]
+    session.tick(T0 + 6_000, waits(0))
     session.answered(replayed(purpose="check", is_queued=True), T0 + 6_000)
-    assert types(session.tick(T0 + 7_000, 0)) == ["queued"]
-    session.tick(T0 + 9_000, 0)
+    assert types(session.tick(T0 + 7_000, waits(0))) == ["queued"]
+    session.tick(T0 + 9_000, waits(0))
     session.answered(replayed(purpose="check"), T0 + 9_000)
-    assert session.tick(T0 + 11_000, 0) == []
+    assert session.tick(T0 + 11_000, waits(0)) == []
 
 
 def test_a_resumed_turn_that_waits_in_burst_says_so() -> None:
@@ -331,4 +350,4 @@ def test_a_resumed_turn_that_waits_in_burst_says_so() -> None:
     ask_resume(session)
     session.answered(replayed(attempt=0, is_queued=True), T0)
     session.replay_written(TURN, T0)
-    assert types(session.tick(T0, 0)) == ["queued"]
+    assert types(session.tick(T0, waits(0))) == ["queued"]

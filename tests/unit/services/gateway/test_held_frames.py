@@ -19,6 +19,7 @@ from tests.fakes.session_machine import (
     frame,
     new_session,
     types,
+    waits,
     written,
 )
 
@@ -71,9 +72,9 @@ def test_frames_held_too_long_are_dropped_and_read_from_the_log_instead() -> Non
     session = new_session()
     session.receive_text(SEND, T0)
     session.push(frame(0), T0)
-    assert session.tick(T0 + 2_999, 0) == []
+    assert session.tick(T0 + 2_999, waits(0)) == []
     assert session.turns.held_bytes > 0
-    assert session.tick(T0 + 3_000, 0) == []
+    assert session.tick(T0 + 3_000, waits(0)) == []
     assert session.turns.held_bytes == 0
     session.push(frame(1), T0 + 3_100)
     answer = Accepted(message_id=MESSAGE, turn_id=TURN, path="inline")

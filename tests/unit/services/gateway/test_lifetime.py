@@ -14,6 +14,7 @@ from tests.fakes.session_machine import (
     done,
     frame,
     new_session,
+    waits,
     written,
 )
 
@@ -26,8 +27,8 @@ def test_a_connection_without_user_activity_closes_4408_whatever_it_pings() -> N
     session.receive_text("{", T0 + 200_000)
     assert session.lifetime.last_active_at_ms == T0 + 1_000
     assert session.due_at_ms == T0 + 301_000
-    assert session.tick(T0 + 300_999, 0) == []
-    assert session.tick(T0 + 301_000, 0) == [Close(4408, "idle")]
+    assert session.tick(T0 + 300_999, waits(0)) == []
+    assert session.tick(T0 + 301_000, waits(0)) == [Close(4408, "idle")]
 
 
 @pytest.mark.case("B-35")
@@ -35,7 +36,7 @@ def test_neither_idleness_nor_age_closes_in_mid_answer() -> None:
     session = new_session()
     accept(session)
     session.push(frame(0), T0 + 7_000_000)
-    assert session.tick(T0 + 7_000_000, 0) == []
+    assert session.tick(T0 + 7_000_000, waits(0)) == []
 
 
 @pytest.mark.case("B-35")
@@ -43,11 +44,11 @@ def test_an_aged_connection_is_asked_to_renew_and_closed_after_a_grace() -> None
     session = new_session()
     aged_ms = T0 + 6_600_000
     session.receive_text('{"type":"chat.history"}', aged_ms - 1)
-    (goaway,) = written(session.tick(aged_ms, 0))
+    (goaway,) = written(session.tick(aged_ms, waits(0)))
     assert goaway == {"type": "session.goaway", "reason": "max_age", "reconnect_after_ms": 0}
     assert session.due_at_ms == aged_ms + RENEWAL_GRACE_MS
-    assert session.tick(aged_ms + RENEWAL_GRACE_MS - 1, 0) == []
-    assert session.tick(aged_ms + RENEWAL_GRACE_MS, 0) == [Close(1001, "max_age")]
+    assert session.tick(aged_ms + RENEWAL_GRACE_MS - 1, waits(0)) == []
+    assert session.tick(aged_ms + RENEWAL_GRACE_MS, waits(0)) == [Close(1001, "max_age")]
 
 
 def test_an_expired_token_closes_4401_even_in_mid_answer() -> None:
@@ -55,8 +56,8 @@ def test_an_expired_token_closes_4401_even_in_mid_answer() -> None:
     accept(session)
     assert session.due_at_ms == T0 + 60_000
     session.push(frame(0), T0 + 59_000)
-    assert session.tick(T0 + 59_999, 0) == []
-    assert session.tick(T0 + 60_000, 0) == [Close(4401, "token expired")]
+    assert session.tick(T0 + 59_999, waits(0)) == []
+    assert session.tick(T0 + 60_000, waits(0)) == [Close(4401, "token expired")]
 
 
 def test_a_draining_connection_stays_until_its_time_and_its_turns_are_over() -> None:
@@ -66,14 +67,14 @@ def test_a_draining_connection_stays_until_its_time_and_its_turns_are_over() -> 
     assert (goaway["reason"], goaway["reconnect_after_ms"]) == ("drain", 10_000)
     assert session.drain(T0, 5) == []
     session.push(frame(0), T0 + 10_000)
-    assert session.tick(T0 + 10_000, 0) == []
+    assert session.tick(T0 + 10_000, waits(0)) == []
     session.push(done(1), T0 + 11_000)
-    assert session.tick(T0 + 11_000, 0) == [Close(1001, "drain")]
+    assert session.tick(T0 + 11_000, waits(0)) == [Close(1001, "drain")]
 
 
 def test_an_idle_connection_of_a_draining_process_stays_until_its_time() -> None:
     session = new_session()
     session.drain(T0, 10_000)
     assert session.due_at_ms == T0 + 10_000
-    assert session.tick(T0 + 9_999, 0) == []
-    assert session.tick(T0 + 10_000, 0) == [Close(1001, "drain")]
+    assert session.tick(T0 + 9_999, waits(0)) == []
+    assert session.tick(T0 + 10_000, waits(0)) == [Close(1001, "drain")]

@@ -32,6 +32,7 @@ from tests.fakes.session_machine import (
     frame,
     new_session,
     types,
+    waits,
     written,
 )
 
@@ -92,7 +93,7 @@ def test_too_many_errors_within_a_minute_close_4400_and_nothing_follows() -> Non
     assert session.receive_text(SEND, T0) == []
     assert session.receive_binary(T0) == []
     assert session.push(frame(0), T0) == []
-    assert session.tick(T0 + 10**9, 0) == []
+    assert session.tick(T0 + 10**9, waits(0)) == []
     assert session.drain(T0, 1) == []
     assert session.replay_written(TURN, T0) == []
     assert session.answered(Stopped(TURN, done(1)), T0) == []
