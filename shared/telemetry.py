@@ -149,12 +149,22 @@ class Metrics:
         """Record a duration in milliseconds."""
         self._emit(name, value, "Milliseconds", dimensions)
 
-    def gauge(self, name: str, value: float, **dimensions: str) -> None:
-        """Record the present value of something."""
-        self._emit(name, value, "None", dimensions)
+    def gauge(self, name: str, value: float, *, is_fine: bool = False, **dimensions: str) -> None:
+        """Record the present value of something; `is_fine` keeps its seconds apart, for alarms within a minute."""
+        self._emit(name, value, "None", dimensions, is_fine=is_fine)
 
-    def _emit(self, name: str, value: float, unit: str, dimensions: Mapping[str, str]) -> None:
+    def _emit(
+        self,
+        name: str,
+        value: float,
+        unit: str,
+        dimensions: Mapping[str, str],
+        is_fine: bool = False,
+    ) -> None:
         names = ["Role", *(_pascal(key) for key in dimensions)]
+        metric: dict[str, str | int] = {"Name": name, "Unit": unit}
+        if is_fine:
+            metric["StorageResolution"] = 1
         line = {
             "_aws": {
                 "Timestamp": self._clock.now_ms(),
@@ -162,7 +172,7 @@ class Metrics:
                     {
                         "Namespace": self._namespace,
                         "Dimensions": [names],
-                        "Metrics": [{"Name": name, "Unit": unit}],
+                        "Metrics": [metric],
                     }
                 ],
             },

@@ -12,6 +12,7 @@ from services.orchestrator.inline_runner import InlineRunner
 from services.orchestrator.intake import IntakeApp
 from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.placement import Placement
+from services.orchestrator.stats import OrchestratorStats
 from services.orchestrator.tenant_shares import TenantShares
 from services.orchestrator.worker_background import WorkerBackground
 from services.start import start_process
@@ -81,7 +82,14 @@ async def run_orchestrator(
             limits=sweep_limits(settings),
             interval_ms=settings.turn.sweep_interval_ms,
         )
-        running: list[Part] = [WorkerBackground(worker.background), parts.monitor, sweeper, server]
+        stats = OrchestratorStats(lambda: parts.runner.count, metrics, clock)
+        running: list[Part] = [
+            WorkerBackground(worker.background),
+            parts.monitor,
+            stats,
+            sweeper,
+            server,
+        ]
 
         async def drain() -> None:
             parts.placement.close()

@@ -313,3 +313,44 @@ def test_imports_are_exported_by_the_stacks_deployed_before():
         imported = set(re.findall(r"ImportValue.{0,30}?\$\{Deployment\}-(\w+)", json.dumps(body)))
         assert imported <= exported
         exported |= set(body.get("Outputs", {}))
+
+
+def test_the_backlog_is_divided_by_the_tasks_of_the_service_that_is_scaled():
+    scaled = template("scaling")["Parameters"]
+    counted = json.loads(PARAMETER_FILES["production"].read_text())["functions"]
+    assert counted["EcsCluster"] == scaled["ClusterName"]["Default"]
+    assert counted["QueueRunnerService"] == scaled["QueueRunnerServiceName"]["Default"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "role", "source"),
+    [
+        ("Connections", "gateway", "services/gateway/stats.py"),
+        ("RunningPerSlot", "orchestrator", "services/orchestrator/stats.py"),
+        ("BacklogPerTask", "backlog_metric", "functions/backlog_metric/backlog.py"),
+        ("BacklogWithoutTasks", "backlog_metric", "functions/backlog_metric/backlog.py"),
+    ],
+)
+def test_scaling_follows_metrics_that_somebody_publishes(metric, role, source):
+    followed = json.dumps(template("scaling")["Resources"])
+    assert f'"MetricName": "{metric}", "Dimensions": [{{"Name": "Role", "Value": "{role}"}}]' in (
+        followed
+    )
+    assert f'gauge("{metric}"' in (ROOT / source).read_text()
+
+
+@pytest.mark.parametrize(
+    ("high", "target", "low"), [("BacklogPerTaskHigh", "BacklogPerTaskTarget", "BacklogPerTaskLow")]
+)
+def test_tasks_come_above_the_target_and_go_well_below_it(high, target, low):
+    assert default("scaling", high) > default("scaling", target) > 2 * default("scaling", low)
+
+
+def test_what_is_far_above_is_brought_to_the_target_in_one_step():
+    high, far = default("scaling", "BacklogPerTaskHigh"), default("scaling", "BacklogFarStep")
+    target = default("scaling", "BacklogPerTaskTarget")
+    for backlog, percent in (
+        (high, "QueueRunnerOutPercent"),
+        (high + far, "QueueRunnerFarOutPercent"),
+    ):
+        assert backlog / (1 + default("scaling", percent) / 100) == target
