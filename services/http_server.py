@@ -42,7 +42,7 @@ def listen(host: str, port: int, setting: str) -> socket.socket:
 class HttpServer:
     """Serves an app on a bound socket until cancelled; then open requests have CLOSE_LIMIT_S to end.
 
-    Drain before you cancel: what is open after the limit is cut. `options` are uvicorn's own, for WebSockets.
+    Drain before you cancel: what is open after the limit is cut. `options` are uvicorn's own.
     """
 
     def __init__(
@@ -54,10 +54,11 @@ class HttpServer:
     ) -> None:
         self._name = name
         self._listener = listener
+        chosen = dict(options or {})
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http="httptools",
+                http=chosen.pop("http", "httptools"),
                 lifespan="off",
                 log_config=None,
                 access_log=False,
@@ -66,7 +67,7 @@ class HttpServer:
                 timeout_keep_alive=KEEP_ALIVE_S,
                 timeout_graceful_shutdown=CLOSE_LIMIT_S,
                 backlog=BACKLOG,
-                **(options or {}),
+                **chosen,
             )
         )
 

@@ -97,7 +97,11 @@ class TurnSettings:
     history_turns: int = _setting(20, "newest turns in the prompt")
     history_tokens: int = _setting(6_000, "bound of the history in the prompt")
     history_cached_ms: int = _setting(3_600_000, "the history window stays in Redis this long")
+    prompt_tokens: int = _setting(24_000, "bound of the whole prompt, by estimate")
     passages_per_prompt: int = _setting(5, "retrieved passages given to the model")
+    passage_score_floor: float = _setting(
+        0.2, "passages of a lower score are no sources; the retriever's own scale"
+    )
     source_timeout_ms: int = _setting(300, "each fan-out source has this long")
     intent_confidence_floor: float = _setting(0.35, "below it the intent is `general`")
     flush_tick_ms: int = _setting(40, "frames are cut at most this often per turn")
@@ -153,6 +157,9 @@ class AwsSettings:
     knowledge_bucket: str = _setting(
         "", "documents and index", required_by=(*_WORKERS, "knowledge_refresh")
     )
+    orders_prefix: str = _setting(
+        "orders/", "users' orders in the knowledge bucket, below it as `<tenant>/<user>.json`"
+    )
     sqs_timeout_ms: int = _setting(2_000, "deadline of one SQS request")
     dynamodb_timeout_ms: int = _setting(2_000, "deadline of one DynamoDB request")
     index_poll_ms: int = _setting(30_000, "how often the index's ETag is compared")
@@ -193,6 +200,15 @@ class ModelSettings:
     model_fast: str = _setting("claude-haiku-4-5", "model id used under load")
     model_first_event_timeout_ms: int = _setting(20_000, "from the request to the first event")
     model_silence_timeout_ms: int = _setting(15_000, "between events; pings count as life")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardrailSettings:
+    """What is kept from the model and from readers."""
+
+    pii_masking: Literal["on", "off"] = _setting(
+        "on", "mask card numbers, bank accounts, e-mail addresses and phone numbers in messages"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,6 +341,7 @@ class Settings:
     aws: AwsSettings = AwsSettings()
     push: PushSettings = PushSettings()
     model: ModelSettings = ModelSettings()
+    guardrail: GuardrailSettings = GuardrailSettings()
     gateway: GatewaySettings = GatewaySettings()
     orchestrator: OrchestratorSettings = OrchestratorSettings()
     queue_runner: QueueRunnerSettings = QueueRunnerSettings()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from services.gateway.cancelling import Cancelling
 from services.gateway.chat import Chat
 from services.gateway.connections import Connections
+from services.gateway.detached_call import DetachedCall
 from services.gateway.door import Door
 from services.gateway.drain import Drain
 from services.gateway.follow_ups import FollowUps
@@ -17,9 +18,12 @@ from services.gateway.followed_turns import FollowLimits
 from services.gateway.frames_in import InputLimits
 from services.gateway.handshake import Handshakes
 from services.gateway.history import History
+from services.gateway.http_protocol import GatewayHttpProtocol
 from services.gateway.identity import Identities
+from services.gateway.leaving import Leaving
 from services.gateway.lifetime import LifetimeLimits
 from services.gateway.management_api import ManagementApi
+from services.gateway.masking import Masking
 from services.gateway.offering import Offering
 from services.gateway.owner_lease import OwnerLease
 from services.gateway.public_api import PublicApi
@@ -27,11 +31,15 @@ from services.gateway.queue_waits import QueueWaits
 from services.gateway.readiness import Readiness
 from services.gateway.replaying import Replaying
 from services.gateway.rest import RestUseCases, build_rest
+from services.gateway.rest_chat import ChatUseCases
 from services.gateway.sending import Sending
 from services.gateway.session import SessionLimits
 from services.gateway.socket_protocol import GatewaySocketProtocol
 from services.gateway.stats import GatewayStats
+from services.gateway.streaming_call import StreamingCall
 from services.gateway.turn_lookup import TurnLookup
+from services.gateway.virtual_connections import VirtualConnections
+from services.gateway.waiting_call import WaitingCall
 from services.gateway.web_page import PAGE_FOLDER, WebPage
 from services.gateway.websocket import SocketLimits, WebSocketEndpoint
 from services.http_server import HttpServer, listen
@@ -39,7 +47,7 @@ from services.lifecycle import Part, StopSignals, run_parts
 from services.start import start_process
 from shared.bootstrap.adapters import push_credential
 from shared.bootstrap.gateway import GatewayPorts, open_gateway_ports
-from shared.bootstrap.limits import burst_limits, sweep_limits
+from shared.bootstrap.limits import burst_limits, detached_limits, sweep_limits
 from shared.clock import Clock, Randomness
 from shared.contracts.identifiers import OwnerId
 from shared.settings import GatewaySettings, Settings
@@ -150,29 +158,58 @@ def build_gateway(
         offering=offering,
         follow_ups=follow_ups,
         door=door,
+        limits=detached_limits(settings),
+        masking=Masking(is_on=settings.guardrail.pii_masking == "on", metrics=metrics),
         clock=clock,
         randomness=randomness,
         metrics=metrics,
     )
+    limits = _socket_limits(gateway)
+    endpoint = gateway.private_endpoint or _own_endpoint(private_listener)
+    leaving = Leaving(connections, ports.registry, ports.followers, clock)
+    perform = Chat(sending, replaying, cancelling, history).perform
+    handshakes = Handshakes(
+        identities=identities,
+        allowed_origins=gateway.allowed_origins,
+        trusted_proxies=gateway.trusted_proxies,
+        address_handshakes_per_s=gateway.address_handshakes_per_s,
+        is_draining=lambda: readiness.is_draining,
+        clock=clock,
+        randomness=randomness,
+    )
     sockets = WebSocketEndpoint(
-        limits=_socket_limits(gateway),
-        handshakes=Handshakes(
-            identities=identities,
-            allowed_origins=gateway.allowed_origins,
-            trusted_proxies=gateway.trusted_proxies,
-            address_handshakes_per_s=gateway.address_handshakes_per_s,
-            is_draining=lambda: readiness.is_draining,
-            clock=clock,
-            randomness=randomness,
-        ),
+        limits=limits,
+        handshakes=handshakes,
         connections=connections,
         registry=ports.registry,
         sessions=ports.queue,
-        followers=ports.followers,
-        perform=Chat(sending, replaying, cancelling, history).perform,
-        endpoint=gateway.private_endpoint or _own_endpoint(private_listener),
+        leaving=leaving,
+        perform=perform,
+        endpoint=endpoint,
         owner=owner,
         clock=clock,
+    )
+    virtual = VirtualConnections(
+        limits=limits,
+        connections_limit=gateway.virtual_connections,
+        connections=connections,
+        registry=ports.registry,
+        leaving=leaving,
+        perform=perform,
+        new_connection_id=handshakes.new_connection_id,
+        is_draining=lambda: readiness.is_draining,
+        endpoint=endpoint,
+        owner=owner,
+        clock=clock,
+    )
+    chat = ChatUseCases(
+        waiting=WaitingCall(virtual, ports.followers, clock, gateway.reply_wait_limit_ms),
+        streaming=StreamingCall(virtual, clock, gateway.event_comment_ms),
+        detached=DetachedCall(sending, ports.followers),
+        limits=limits.session.input,
+        encoded_limit_bytes=gateway.inbound_frame_bytes,
+        trusted_proxies=gateway.trusted_proxies,
+        new_id=lambda: base64.urlsafe_b64encode(randomness.token_bytes(15)).decode(),
     )
     rest = build_rest(
         RestUseCases(
@@ -182,7 +219,8 @@ def build_gateway(
             history=history,
             readiness=readiness,
             token_lifetime_ms=gateway.token_lifetime_ms,
-            issues_tokens=gateway.auth_mode == "dev",
+            chat=chat,
+            is_dev=gateway.auth_mode == "dev",
         )
     )
     page = WebPage(PAGE_FOLDER, gateway.assistant_file)
@@ -191,7 +229,7 @@ def build_gateway(
         "public",
         PublicApi(sockets, page, rest, gateway.http_body_bytes),
         public_listener,
-        _socket_options(gateway),
+        _public_options(gateway),
     )
     private = HttpServer(
         "private",
@@ -252,8 +290,9 @@ def _socket_limits(gateway: GatewaySettings) -> SocketLimits:
     )
 
 
-def _socket_options(gateway: GatewaySettings) -> dict[str, object]:
+def _public_options(gateway: GatewaySettings) -> dict[str, object]:
     return {
+        "http": GatewayHttpProtocol,
         "ws": GatewaySocketProtocol,
         "ws_max_size": gateway.inbound_frame_bytes,
         "ws_ping_interval": gateway.heartbeat_ms / 1_000,

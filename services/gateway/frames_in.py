@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import Any, assert_never
 
 import msgspec
 
@@ -81,6 +81,13 @@ def text_fault(text: str, limit_bytes: int) -> tuple[RejectedCode, str] | None:
     return None
 
 
+def metadata_fault(metadata: dict[str, Any], limits: InputLimits) -> str | None:
+    """Why a message's metadata is not taken; None when it is."""
+    if len(_encode(metadata)) > limits.metadata_bytes:
+        return f"`metadata` has at most {limits.metadata_bytes} bytes of JSON"
+    return None
+
+
 def _field_fault(frame: AnyClientFrame, limits: InputLimits) -> str | None:
     match frame:
         case ChatSend():
@@ -106,9 +113,7 @@ def _field_fault(frame: AnyClientFrame, limits: InputLimits) -> str | None:
 def _send_fault(frame: ChatSend, limits: InputLimits) -> str | None:
     if not is_client_id(frame.message_id):
         return "`message_id` is 1 to 64 of A-Z a-z 0-9 _ -"
-    if len(_encode(frame.metadata)) > limits.metadata_bytes:
-        return f"`metadata` has at most {limits.metadata_bytes} bytes of JSON"
-    return None
+    return metadata_fault(frame.metadata, limits)
 
 
 def _turn_id_fault(turn_id: TurnId) -> str | None:

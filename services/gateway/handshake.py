@@ -22,7 +22,7 @@ from services.gateway.rates import KeyedBuckets
 from shared.clock import Clock, Randomness
 from shared.contracts.identifiers import ConnectionId, SessionId, SessionRef, is_client_id
 
-_USER_AGENT_LIMIT = 256
+USER_AGENT_LIMIT = 256
 DRAIN_RETRY_S = 1
 UNAVAILABLE_RETRY_S = 2
 
@@ -90,7 +90,7 @@ class Handshakes:
         return Admitted(
             identity=identity,
             session=SessionRef(identity.tenant, identity.user, session_id),
-            peer=Peer(address, headers.get("user-agent", "")[:_USER_AGENT_LIMIT]),
+            peer=Peer(address, headers.get("user-agent", "")[:USER_AGENT_LIMIT]),
             subprotocol=SUBPROTOCOL if SUBPROTOCOL in subprotocols else None,
         )
 

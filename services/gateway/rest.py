@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from fastapi.security import HTTPBearer
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from services import asgi
+from services.gateway import openapi
+from services.gateway.asyncapi import asyncapi_document
 from services.gateway.cancelling import Cancelling
 from services.gateway.history import History
+from services.gateway.http_problem import Problem, json_response, unavailable
 from services.gateway.identity import DEFAULT_TENANT, Identities, Identity, Unauthorized
 from services.gateway.readiness import Readiness
+from services.gateway.rest_chat import ChatUseCases, add_chat
 from services.gateway.session_io import CouldNotAsk, NotFound
 from services.gateway.turn_lookup import TurnLookup
 from shared.contracts.identifiers import SessionId, SessionRef, TurnId, is_client_id
@@ -44,14 +47,6 @@ class TokenAnswer(BaseModel):
     expires_at_ms: int
 
 
-class Fault(BaseModel):
-    """Every answer of 4xx and 5xx."""
-
-    code: str
-    message: str
-    retry_after_ms: int | None = None
-
-
 class RestUseCases(msgspec.Struct, frozen=True, kw_only=True):
     """What the handlers call."""
 
@@ -60,31 +55,23 @@ class RestUseCases(msgspec.Struct, frozen=True, kw_only=True):
     cancelling: Cancelling
     history: History
     readiness: Readiness
+    chat: ChatUseCases
     token_lifetime_ms: int
-    issues_tokens: bool
-
-
-class Problem(Exception):
-    """An answer that is not the wanted one."""
-
-    def __init__(
-        self, status: int, code: str, message: str, retry_after_ms: int | None = None
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        self.message = message
-        self.retry_after_ms = retry_after_ms
+    is_dev: bool
+    """Tokens are issued, and callers without one are served."""
 
 
 def build_rest(use_cases: RestUseCases) -> FastAPI:
-    """The FastAPI app; `/openapi.json` describes it."""
-    app = FastAPI(title="burstchat", version="1", docs_url=None, redoc_url=None)
+    """The FastAPI app; `/openapi.json` describes it, `/asyncapi.json` the frames of sockets and event streams."""
+    app = FastAPI(docs_url=None, redoc_url=None)
     _answer_problems(app)
     _add_health(app, use_cases.readiness)
-    if use_cases.issues_tokens:
+    _add_asyncapi(app)
+    if use_cases.is_dev:
         _add_tokens(app, use_cases)
     _add_turns(app, use_cases)
+    add_chat(app, use_cases.chat, lambda request: _caller(request, use_cases))
+    openapi.describe(app, requires_token=not use_cases.is_dev)
     return app
 
 
@@ -119,19 +106,14 @@ def _add_tokens(app: FastAPI, use_cases: RestUseCases) -> None:
 
 
 def _add_turns(app: FastAPI, use_cases: RestUseCases) -> None:
-    documented: dict[str, Any] = {
-        "responses": {status: {"model": Fault} for status in (401, 404, 503)},
-        "dependencies": [Depends(HTTPBearer(auto_error=False))],  # for the description only
-    }
-
-    @app.get("/v1/turns/{turn_id}", summary="A turn in whatever state it is", **documented)
+    @app.get("/v1/turns/{turn_id}", **openapi.TURN)
     async def get_turn(turn_id: str, request: Request) -> Response:
         turn = await use_cases.turns.find(_session(request, use_cases), TurnId(turn_id))
         if turn is None:
             raise Problem(404, "unknown_turn", "No such turn.")
-        return _json(turn)
+        return json_response(turn)
 
-    @app.delete("/v1/turns/{turn_id}", summary="Stop a turn", status_code=202, **documented)
+    @app.delete("/v1/turns/{turn_id}", **openapi.CANCEL)
     async def cancel_turn(turn_id: str, request: Request) -> Response:
         answer = await use_cases.cancelling.cancel(
             _session(request, use_cases), TurnId(turn_id), None
@@ -139,10 +121,10 @@ def _add_turns(app: FastAPI, use_cases: RestUseCases) -> None:
         if isinstance(answer, NotFound):
             raise Problem(404, "unknown_turn", "No such turn.")
         if isinstance(answer, CouldNotAsk):
-            raise _unavailable()
-        return _json({"turn_id": turn_id}, 202)
+            raise unavailable()
+        return json_response(openapi.CancelledTurn(turn_id=turn_id), 202)
 
-    @app.get("/v1/sessions/{session_id}/turns", summary="Earlier turns", **documented)
+    @app.get("/v1/sessions/{session_id}/turns", **openapi.HISTORY)
     async def list_turns(
         session_id: str,
         request: Request,
@@ -155,34 +137,43 @@ def _add_turns(app: FastAPI, use_cases: RestUseCases) -> None:
         page = await use_cases.history.page(
             session, before=TurnId(before) if before else None, limit=limit
         )
-        return _json({"turns": page.turns, "more": page.more})
+        return json_response(openapi.TurnPage(turns=page.turns, more=page.more))
+
+
+def _add_asyncapi(app: FastAPI) -> None:
+    document = msgspec.json.encode(asyncapi_document())
+
+    @app.get("/asyncapi.json", include_in_schema=False)
+    async def asyncapi() -> Response:
+        return Response(document, media_type="application/json")
 
 
 def _answer_problems(app: FastAPI) -> None:
     @app.exception_handler(Problem)
     async def problem(_: Request, error: Problem) -> Response:
-        return _fault(error.status, error.code, error.message, error.retry_after_ms)
+        return error.response()
 
     @app.exception_handler(ChatError)
-    async def unavailable(_: Request, error: ChatError) -> Response:
+    async def could_not_ask(_: Request, error: ChatError) -> Response:
         _log.warning("request.unavailable", error_type=type(error).__name__)
-        answer = _unavailable()
-        return _fault(answer.status, answer.code, answer.message, answer.retry_after_ms)
+        return unavailable().response()
 
     @app.exception_handler(Exception)
     async def bug(_: Request, __: Exception) -> Response:
         # The framework raises it again when this is sent; the public port writes it down.
-        return _fault(500, "internal", "Something went wrong on our side.", None)
+        return Problem(500, "internal", "Something went wrong on our side.").response()
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         where = ", ".join(sorted({".".join(map(str, fault["loc"])) for fault in error.errors()}))
-        return _fault(400, "bad_request", f"Not understood: {where}.", None)
+        return Problem(400, "bad_request", f"Not understood: {where}.").response()
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> Response:
         code = _PATH_CODES.get(error.status_code, "error")
-        return _fault(error.status_code, code, str(error.detail), None)
+        answer = Problem(error.status_code, code, str(error.detail)).response()
+        answer.headers.update(error.headers or {})
+        return answer
 
 
 def _session(
@@ -190,25 +181,3 @@ def _session(
 ) -> SessionRef:
     who = _caller(request, use_cases)
     return SessionRef(who.tenant, who.user, session_id)
-
-
-def _unavailable() -> Problem:
-    return Problem(503, "unavailable", "This could not be done just now. Please try again.", 1_000)
-
-
-def _json(value: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
-
-
-def _fault(status: int, code: str, message: str, retry_after_ms: int | None) -> Response:
-    body: dict[str, object] = {"code": code, "message": message}
-    headers = {"www-authenticate": "Bearer"} if status == 401 else {}
-    if retry_after_ms is not None:
-        body["retry_after_ms"] = retry_after_ms
-        headers["retry-after"] = str(-(-retry_after_ms // 1_000))
-    return Response(
-        msgspec.json.encode(body),
-        status_code=status,
-        media_type="application/json",
-        headers=headers,
-    )

@@ -8,6 +8,7 @@ import msgspec
 
 from services.gateway.door import Door, Refusal
 from services.gateway.follow_ups import FollowUps
+from services.gateway.masking import Masking
 from services.gateway.offering import Offering
 from services.gateway.session_io import Accepted, Refused
 from shared.clock import Clock, Randomness
@@ -26,8 +27,10 @@ from shared.contracts.ledger import (
     TurnUnknown,
 )
 from shared.contracts.server_frames import AcceptedPath, ChatRejected, encode_frame
-from shared.contracts.turns import TurnRequest
+from shared.contracts.turns import Priority, TurnRequest
 from shared.errors import ChatError
+from shared.policy.limits import DetachedLimits
+from shared.policy.routing import has_own_queue
 from shared.ports import SessionQueue, TurnClaims
 from shared.telemetry import Log, Metrics
 
@@ -38,7 +41,7 @@ _log = Log("sending")
 
 
 class Sending:
-    """The use case behind `chat.send`."""
+    """The use case behind `chat.send` and `POST /v1/chat`."""
 
     def __init__(
         self,
@@ -48,6 +51,8 @@ class Sending:
         offering: Offering,
         follow_ups: FollowUps,
         door: Door,
+        masking: Masking,
+        limits: DetachedLimits,
         clock: Clock,
         randomness: Randomness,
         metrics: Metrics,
@@ -57,6 +62,8 @@ class Sending:
         self._offering = offering
         self._follow_ups = follow_ups
         self._door = door
+        self._masking = masking
+        self._limits = limits
         self._clock = clock
         self._randomness = randomness
         self._metrics = metrics
@@ -68,16 +75,21 @@ class Sending:
         text: str,
         metadata: dict[str, Any],
         follower: Follower | None,
+        *,
+        priority: Priority = "high",
+        detached: bool = False,
     ) -> Accepted | Refused:
         """Accept and place the message; `follower` receives its frames. Raises nothing.
 
-        Repeating a message id that is known is never refused and never starts a second turn.
+        Repeating a message id that is known is never refused and never starts a second turn. A `detached` turn goes
+        on without followers; of lower `priority` it has a queue and a limit of its own.
         """
-        refusal = self._door.refusal(session)
+        refusal = self._door.refusal(session, priority)
         if refusal is not None:
             still_refused = await self._unless_known(session, message_id, refusal)
             if still_refused is not None:
                 return self._refused(message_id, still_refused)
+        text, metadata = self._masking.message(text, metadata)
         now_ms = self._clock.now_ms()
         request = TurnRequest(
             turn_id=new_turn_id(session.session_id, now_ms, self._randomness.token_bytes(10)),
@@ -90,7 +102,12 @@ class Sending:
             connection_id=None if follower is None else follower.connection_id,
             accepted_at_ms=now_ms,
             trace=self._randomness.token_bytes(8).hex(),
+            priority=priority,
+            detached=detached,
         )
+        if has_own_queue(request):
+            limit_at_ms = now_ms + self._limits.of(priority)
+            request = msgspec.structs.replace(request, limit_at_ms=limit_at_ms, reason="detached")
         try:
             answer = await self._accept(request, follower)
         except ChatError as error:
@@ -101,7 +118,7 @@ class Sending:
                 error_type=type(error).__name__,
             )
             return self._refused(message_id, _unavailable(), request.turn_id)
-        if refusal is None and isinstance(answer, Accepted):
+        if refusal is None and isinstance(answer, Accepted) and not has_own_queue(request):
             if answer.duplicate:
                 self._door.give_back(session)
             else:
@@ -125,7 +142,12 @@ class Sending:
                 refusal = Refusal("busy", message, _BUSY_RETRY_MS, "waiting_turns")
                 return self._refused(request.message_id, refusal)
             case AcceptedDetached():
-                raise AssertionError("an interactive turn is never detached")
+                # A queue that cannot be asked costs seconds, not the turn: the sweeper sends what was not sent.
+                await self._offering.dispatch(request)
+                self._metrics.count("AcceptedTurns", path="queue")
+                return Accepted(
+                    message_id=request.message_id, turn_id=request.turn_id, path="queue"
+                )
             case _:
                 assert_never(answer)
 
@@ -202,6 +224,7 @@ def known_turn(message_id: MessageId, state: TurnState, *, duplicate: bool = Tru
         path=_path(state),
         duplicate=duplicate,
         position=state.position,
+        status=state.status,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from services.gateway.connections import Connections
 from services.gateway.readiness import Readiness
+from services.gateway.virtual_connection import VirtualConnection
 from shared.clock import Clock
 from shared.telemetry import Metrics
 
@@ -26,9 +27,10 @@ class GatewayStats:
     def snapshot(self) -> dict[str, object]:
         """Counts and bytes as of now."""
         sockets = self._connections.sockets()
+        virtual = sum(isinstance(socket, VirtualConnection) for socket in sockets)
         return {
-            "connections": len(sockets),
-            "virtual_connections": len(self._connections) - len(sockets),
+            "connections": len(sockets) - virtual,
+            "virtual_connections": virtual,
             "running_turns": sum(len(socket.session.turns.turn_ids()) for socket in sockets),
             "outbox_bytes": sum(receiver.outbox_bytes for receiver in self._connections),
             "draining": self._readiness.is_draining,

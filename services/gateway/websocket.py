@@ -16,6 +16,7 @@ from services.gateway.handshake import (
     Handshakes,
     denial_headers,
 )
+from services.gateway.leaving import Leaving
 from services.gateway.lifetime import CLOSE_TOO_MANY
 from services.gateway.outbox import Outbox
 from services.gateway.session import Session, SessionLimits
@@ -24,7 +25,7 @@ from shared.clock import Clock
 from shared.contracts.identifiers import OwnerId
 from shared.contracts.ledger import Follower
 from shared.errors import ChatError
-from shared.ports import ConnectionRegistry, SessionQueue, TurnFollowers
+from shared.ports import ConnectionRegistry, SessionQueue
 from shared.telemetry import Log, bind
 
 _log = Log("websocket")
@@ -50,7 +51,7 @@ class WebSocketEndpoint:
         connections: Connections,
         registry: ConnectionRegistry,
         sessions: SessionQueue,
-        followers: TurnFollowers,
+        leaving: Leaving,
         perform: Perform,
         endpoint: str,
         owner: OwnerId,
@@ -61,7 +62,7 @@ class WebSocketEndpoint:
         self._connections = connections
         self._registry = registry
         self._sessions = sessions
-        self._followers = followers
+        self._leaving = leaving
         self._perform = perform
         self._endpoint = endpoint
         self._owner = owner
@@ -108,7 +109,7 @@ class WebSocketEndpoint:
         except Exception as error:  # noqa: BLE001 a bug ends this connection, with a close code
             connection.break_off(error)
         finally:
-            await self._close(connection)
+            await self._leaving.leave(connection)
 
     def _connection(self, scope: Scope, admitted: Admitted, follower: Follower) -> Connection:
         return Connection(
@@ -127,24 +128,6 @@ class WebSocketEndpoint:
             clock=self._clock,
             on_change=self._connections.on_change,
         )
-
-    async def _close(self, connection: Connection) -> None:
-        self._connections.remove(connection)
-        turn_ids = await connection.finish()
-        now_ms = self._clock.now_ms()
-        turns = connection.turn_refs(turn_ids)
-        _log.info(
-            "socket.closed",
-            turns=len(turns),
-            open_ms=now_ms - connection.connected_at_ms,
-        )
-        try:
-            if turns:
-                await self._followers.unfollow(turns, connection.follower, now_ms)
-            await self._registry.unregister(connection.follower)
-        except ChatError as error:
-            # The owner's lease does not cover it for ever: a push answers 410 and removes the follower.
-            _log.warning("socket.not_unregistered", error_type=type(error).__name__)
 
 
 async def _accept(send: Send, admitted: Admitted) -> bool:

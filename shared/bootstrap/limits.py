@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shared.policy.admission import BurstLimits
-from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
+from shared.policy.limits import AnswerPlan, DetachedLimits, FlushLimits, PushLimits, TurnLimits
 from shared.policy.load_level import answer_plan
 from shared.policy.sweeping import SweepLimits
 from shared.settings import Role, Settings
@@ -27,12 +27,19 @@ def sweep_limits(settings: Settings) -> SweepLimits:
     return SweepLimits(
         stale_after_ms=turn.stale_after_ms,
         predecessor_wait_limit_ms=turn.predecessor_wait_limit_ms,
+        detached=detached_limits(settings),
         unclaimed_limit_ms=turn.unclaimed_limit_ms,
         attempts_per_turn=turn.attempts_per_turn,
         crashes_per_turn=turn.crashes_per_turn,
         lease_ms=turn.lease_ms,
         reservation_ms=turn.reservation_ms,
     )
+
+
+def detached_limits(settings: Settings) -> DetachedLimits:
+    """How long turns of lower priority may take; whoever accepts and whoever sweeps must agree on it."""
+    turn = settings.turn
+    return DetachedLimits(normal_ms=turn.normal_limit_ms, low_ms=turn.low_limit_ms)
 
 
 def turn_limits(settings: Settings, role: Role) -> TurnLimits:
@@ -54,7 +61,9 @@ def turn_limits(settings: Settings, role: Role) -> TurnLimits:
         lease_ms=turn.lease_ms,
         renew_interval_ms=settings.renew_interval_ms,
         reader_grace_ms=turn.reader_grace_ms,
+        prompt_tokens=turn.prompt_tokens,
         passages_per_prompt=turn.passages_per_prompt,
+        passage_score_floor=turn.passage_score_floor,
         source_timeout_ms=turn.source_timeout_ms,
         intent_confidence_floor=turn.intent_confidence_floor,
         cached_history_turns=turn.history_turns,

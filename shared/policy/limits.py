@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shared.contracts.turns import Priority
+
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerPlan:
@@ -16,6 +18,18 @@ class AnswerPlan:
     max_tokens: int
     history_turns: int
     history_tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetachedLimits:
+    """How long after acceptance an unanswered turn with a queue of its own is given up, ms."""
+
+    normal_ms: int
+    low_ms: int
+
+    def of(self, priority: Priority) -> int:
+        """The limit of a priority; `high` has no queue of its own and counts as normal."""
+        return self.low_ms if priority == "low" else self.normal_ms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +52,14 @@ class TurnLimits:
     lease_ms: int
     renew_interval_ms: int
     reader_grace_ms: int
+    prompt_tokens: int
+    """Bound of the whole prompt by estimate; rules and question are in it whatever they cost."""
     passages_per_prompt: int
+    passage_score_floor: float
     source_timeout_ms: int
     intent_confidence_floor: float
+    similar_per_prompt: int = 5
+    orders_per_prompt: int = 5
     claim_patience_ms: int = 5_000
     """How long a claim is tried while the ledger cannot be asked."""
     settle_patience_ms: int = 45_000

@@ -15,6 +15,7 @@ from shared.contracts.dead_letters import DeadLetterClass
 from shared.contracts.ledger import TurnState
 from shared.contracts.recovery import DueTurn, Recovery
 from shared.contracts.turns import TurnRequest
+from shared.policy.limits import DetachedLimits
 from shared.policy.routing import has_own_queue
 from shared.policy.staleness import ready_at_ms
 
@@ -28,8 +29,7 @@ class SweepLimits:
 
     stale_after_ms: int
     predecessor_wait_limit_ms: int
-    normal_limit_ms: int = 3_600_000
-    low_limit_ms: int = 86_400_000
+    detached: DetachedLimits
     unclaimed_limit_ms: int
     attempts_per_turn: int
     crashes_per_turn: int
@@ -179,7 +179,7 @@ def _limit(state: TurnState, limits: SweepLimits) -> tuple[int, int]:
     if has_own_queue(request):
         # A reopened turn was accepted long ago.
         since_ms = state.placed_at_ms if state.attempt else request.accepted_at_ms
-        longest_ms = limits.low_limit_ms if request.priority == "low" else limits.normal_limit_ms
+        longest_ms = limits.detached.of(request.priority)
     elif state.position:
         since_ms = request.accepted_at_ms
         return since_ms, since_ms + limits.predecessor_wait_limit_ms

@@ -26,7 +26,9 @@ class QueueDispatcher:
         """Send, then mark the turn as queued. A failure of either is logged: the sweeper is the backstop."""
         name = queue_for(request)
         message = msgspec.structs.replace(
-            request, enqueued_at_ms=self._clock.now_ms(), reason="next_head"
+            request,
+            enqueued_at_ms=self._clock.now_ms(),
+            reason=request.reason or "next_head",
         )
         try:
             await self._queue.send(name, message)

@@ -11,11 +11,13 @@ from services.gateway.cancelling import Cancelling
 from services.gateway.connections import Connections
 from services.gateway.door import Door
 from services.gateway.follow_ups import FollowUps
+from services.gateway.masking import Masking
 from services.gateway.offering import Offering
 from services.gateway.queue_waits import QueueWaits
 from services.gateway.replaying import Replaying
 from services.gateway.sending import Sending
 from services.gateway.session_io import Accepted, CouldNotAsk, NotFound, Refused, Replayed
+from shared.bootstrap.limits import detached_limits
 from shared.contracts.identifiers import (
     ClaimNonce,
     ConnectionId,
@@ -40,6 +42,7 @@ from shared.contracts.server_frames import (
 from shared.contracts.stored_turns import StoredTurn
 from shared.contracts.turns import TurnRequest
 from shared.policy.admission import BurstLimits
+from shared.settings import Settings
 from shared.telemetry import Metrics
 from shared.turn.load_watch import LoadWatch
 from shared.turn.queue_dispatcher import QueueDispatcher
@@ -139,6 +142,8 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
             offering=offering,
             follow_ups=follow_ups,
             door=door,
+            limits=detached_limits(Settings()),
+            masking=Masking(is_on=True, metrics=metrics),
             clock=clock,
             randomness=FakeRandomness(),
             metrics=metrics,

@@ -1,0 +1,30 @@
+"""Server-sent events: how frames and their places in the stream are written. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from services.gateway.turn_view import frame_head
+
+CONTENT_TYPE = "text/event-stream"
+COMMENT = b": still here\n\n"
+"""Keeps proxies from closing a stream in which nothing happens."""
+_LAST_EVENT_ID = re.compile(r"(\d{1,9})\.(\d{1,9})")
+
+
+def encode_event(frame: bytes) -> bytes:
+    """One frame as one event; `id` only for logged frames, so that a browser resumes after the last of them."""
+    head = frame_head(frame)
+    place = b"" if head.seq < 0 else b"id: %d.%d\n" % (head.attempt, head.seq)
+    # JSON has no raw line breaks, so a frame is always one `data` line.
+    return b"event: %s\n%sdata: %s\n\n" % (head.type.encode(), place, frame)
+
+
+def parse_last_event_id(value: str | None) -> tuple[int | None, int]:
+    """The (attempt, seq) that a reader has; (None, -1) = nothing. ValueError for what is no id of ours."""
+    if not value:
+        return None, -1
+    match = _LAST_EVENT_ID.fullmatch(value.strip())
+    if match is None:
+        raise ValueError("Last-Event-ID is the `id` of an event: attempt.seq")
+    return int(match[1]), int(match[2])
