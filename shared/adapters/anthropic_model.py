@@ -160,11 +160,20 @@ def _request(prompt: Prompt) -> dict[str, Any]:
     return {
         "model": prompt.model,
         "max_tokens": prompt.max_tokens,
-        "system": [
-            # The stable prefix; everything after it changes from turn to turn.
-            {"type": "text", "text": prompt.system, "cache_control": {"type": "ephemeral"}}
-        ],
+        # Two marks: the rules are the same for everybody, the history for this session's next turn. The provider looks
+        # for the longest prefix it knows up to 20 blocks before a mark, and a turn adds two.
+        "system": [_marked(prompt.system)],
         "messages": [
-            {"role": message.role, "content": message.content} for message in prompt.messages
+            {
+                "role": message.role,
+                "content": [_marked(message.content)]
+                if place == prompt.stable_messages and isinstance(message.content, str)
+                else message.content,
+            }
+            for place, message in enumerate(prompt.messages, 1)
         ],
     }
+
+
+def _marked(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}

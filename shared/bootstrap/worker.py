@@ -9,19 +9,19 @@ from dataclasses import dataclass
 
 from shared.adapters.linear_intent_classifier import LinearIntentClassifier
 from shared.adapters.redis_load_board import RedisLoadBoard
-from shared.adapters.vector_retriever import VectorRetriever
 from shared.adapters.watched_index import WatchedIndex
-from shared.adapters.wordllama_embedder import WordLlamaEmbedder
 from shared.bootstrap.adapters import FUNCTION_REDIS_CONNECTIONS, ProcessAdapters
 from shared.bootstrap.knowledge import open_knowledge
 from shared.bootstrap.limits import answer_plans, flush_limits, push_limits, turn_limits
 from shared.bootstrap.model import open_model
+from shared.bootstrap.sources import make_sources
 from shared.clock import Clock, Randomness
 from shared.ports import (
     ChatModel,
     DeadLetterQueue,
     DueTurns,
     FramePush,
+    IntentClassifier,
     LoadBoard,
     SessionQueue,
     TurnClaims,
@@ -34,6 +34,7 @@ from shared.ports import (
 from shared.settings import Role, Settings
 from shared.telemetry import Metrics
 from shared.turn.engine import TurnEngine, TurnPorts
+from shared.turn.fan_out import SourcePorts
 from shared.turn.load_watch import LoadWatch
 
 
@@ -92,8 +93,8 @@ async def open_worker(
         )
         ports = _turn_ports(
             adapters,
-            embedder,
-            index,
+            LinearIntentClassifier(index.current, embedder),
+            make_sources(settings, embedder, index, closing),
             model=open_model(settings, clock, closing),
             dispatcher=dispatcher(turn_queue, sessions),
             dead_letters=dead_letters,
@@ -132,8 +133,8 @@ async def open_worker(
 
 def _turn_ports(
     adapters: ProcessAdapters,
-    embedder: WordLlamaEmbedder,
-    index: WatchedIndex,
+    classifier: IntentClassifier,
+    sources: SourcePorts,
     *,
     model: ChatModel,
     dispatcher: TurnDispatcher,
@@ -145,8 +146,8 @@ def _turn_ports(
         store=adapters.store(),
         push=adapters.push(),
         model=model,
-        classifier=LinearIntentClassifier(index.current, embedder),
-        retriever=VectorRetriever(index.current, embedder),
+        classifier=classifier,
+        sources=sources,
         dispatcher=dispatcher,
         dead_letters=dead_letters,
     )

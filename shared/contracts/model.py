@@ -17,12 +17,16 @@ class PromptMessage(msgspec.Struct, frozen=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model is asked: the stable prefix (`system`) first, then the conversation."""
+    """What the model is asked: the stable prefix (`system`) first, then the conversation.
+
+    The first `stable_messages` will stand in the session's next prompt, too, byte for byte: worth the provider's cache.
+    """
 
     model: str
     system: str
     messages: tuple[PromptMessage, ...]
     max_tokens: int
+    stable_messages: int = 0
 
 
 class TextDelta(msgspec.Struct, frozen=True):

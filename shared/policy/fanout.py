@@ -1,19 +1,33 @@
-"""Which sources of knowledge an intent asks for."""
+"""Which sources of knowledge an intent asks for, and which of their findings fit."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Literal
 
-from shared.contracts.knowledge import GENERAL_INTENT, Intent
+from shared.contracts.knowledge import GENERAL_INTENT, Intent, Passage, SimilarTitle
 
-Source = Literal["retrieval"]
+Source = Literal["retrieval", "catalogue", "recommendations", "orders"]
+TITLE_SOURCES: frozenset[Source] = frozenset({"catalogue", "recommendations"})
+"""They find what is named; so a question that says "it" must name it first."""
+FIT_SHARE = 0.5
+"""A passage of less than this share of the best one's score only mentions the subject in passing."""
 
-_RETRIEVAL: tuple[Source, ...] = ("retrieval",)
-_NONE: tuple[Source, ...] = ()
+_CHEAP: tuple[Source, ...] = ("catalogue", "retrieval")
 _SOURCES: MappingProxyType[str, tuple[Source, ...]] = MappingProxyType(
-    {"chit_chat": _NONE, "out_of_scope": _NONE}
+    {
+        "recommendation": ("recommendations", "retrieval"),
+        "product_question": _CHEAP,
+        "order_status": ("orders", "retrieval"),
+        "returns": ("orders", "retrieval"),
+        # Who names a title means it, even when the classifier takes the rest for idle talk.
+        "out_of_scope": ("catalogue",),
+        "chit_chat": (),
+        GENERAL_INTENT: _CHEAP,
+    }
 )
+_OTHERS: tuple[Source, ...] = ("retrieval",)
 
 
 def settle_intent(intent: Intent, floor: float) -> Intent:
@@ -22,5 +36,29 @@ def settle_intent(intent: Intent, floor: float) -> Intent:
 
 
 def sources_for(label: str) -> tuple[Source, ...]:
-    """The sources to ask for an intent, retrieval unless the table says otherwise."""
-    return _SOURCES.get(label, _RETRIEVAL)
+    """The sources to ask for an intent; retrieval for a label that the table does not know."""
+    return _SOURCES.get(label, _OTHERS)
+
+
+def fitting(passages: Iterable[Passage], floor: float) -> tuple[Passage, ...]:
+    """The passages near enough to the question to be worth their tokens, in their order."""
+    found = tuple(passages)
+    best = max((passage.score for passage in found), default=0.0)
+    return tuple(passage for passage in found if passage.score >= max(floor, FIT_SHARE * best))
+
+
+def merged(
+    facts: Iterable[Passage],
+    retrieved: Iterable[Passage],
+    similar: Iterable[SimilarTitle],
+    limit: int,
+) -> tuple[Passage, ...]:
+    """At most `limit` passages, each once, facts first; what is suggested already is left out, and so is its model."""
+    suggested = list(similar)
+    taken = {title.passage.source_id for title in suggested}
+    likened = {title.like for title in suggested if title.like}
+    kept: dict[str, Passage] = {}
+    for passage in (*facts, *retrieved):
+        if passage.source_id not in taken and passage.title not in likened:
+            kept.setdefault(passage.id, passage)
+    return tuple(kept.values())[:limit]

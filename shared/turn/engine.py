@@ -13,7 +13,6 @@ from shared.ports import (
     DeadLetterQueue,
     FramePush,
     IntentClassifier,
-    Retriever,
     TurnClaims,
     TurnDispatcher,
     TurnFollowers,
@@ -27,12 +26,12 @@ from shared.turn.claimant import Claimant
 from shared.turn.closing import Closing
 from shared.turn.entry import Entry
 from shared.turn.evidence import Evidence
+from shared.turn.fan_out import SourcePorts
 from shared.turn.flusher import Flusher
 from shared.turn.generation import Generation
 from shared.turn.live_turns import LiveTurns
-from shared.turn.memory import Memory
 from shared.turn.pipeline import TurnPipeline
-from shared.turn.preparation import Preparation
+from shared.turn.preparation import make_preparation
 from shared.turn.pusher import Pusher
 from shared.turn.settlement import Settlement
 
@@ -47,7 +46,7 @@ class TurnPorts:
     push: FramePush
     model: ChatModel
     classifier: IntentClassifier
-    retriever: Retriever
+    sources: SourcePorts
     dispatcher: TurnDispatcher
     dead_letters: DeadLetterQueue
 
@@ -89,7 +88,15 @@ class TurnEngine:
             interval_ms=limits.renew_interval_ms,
             grace_ms=limits.reader_grace_ms,
         )
-        memory = Memory(ports.store)
+        preparation = make_preparation(
+            ports.store,
+            ports.classifier,
+            ports.sources,
+            system_prompt=system_prompt,
+            clock=clock,
+            metrics=metrics,
+            limits=limits,
+        )
         archive = Archive(ports.store, clock, randomness, patience_ms=limits.settle_patience_ms)
         closing = Closing(
             ports.claims, self.flusher, clock, randomness, patience_ms=limits.settle_patience_ms
@@ -106,14 +113,7 @@ class TurnEngine:
                 limits,
             ),
             Answering(
-                Preparation(
-                    memory,
-                    ports.classifier,
-                    ports.retriever,
-                    clock,
-                    system_prompt=system_prompt,
-                    limits=limits,
-                ),
+                preparation,
                 Generation(ports.model, clock, limits),
                 clock,
                 randomness,

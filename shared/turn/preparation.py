@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from shared.clock import Clock
-from shared.contracts.knowledge import GENERAL_INTENT, Intent, Passage
 from shared.contracts.ledger import Claimed
 from shared.contracts.model import Prompt
 from shared.contracts.server_frames import SourceLink
 from shared.contracts.stored_turns import HistoryEntry, StoredTurn
-from shared.policy.fanout import settle_intent, sources_for
-from shared.policy.history_window import fit_history
 from shared.policy.limits import AnswerPlan, TurnLimits
-from shared.ports import IntentClassifier, Retriever
-from shared.telemetry import Log
-from shared.turn.deadline import within
+from shared.policy.token_estimate import estimate_prompt_tokens
+from shared.ports import IntentClassifier, TurnStore
+from shared.telemetry import Log, Metrics
+from shared.turn.fan_out import FanOut, SourcePorts
+from shared.turn.left_out import LeftOut
 from shared.turn.memory import Memory
-from shared.turn.prompt import build_prompt, source_links
+from shared.turn.prompt import compose_prompt
+from shared.turn.understanding import Understanding
 
 _log = Log("preparation")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What a model call needs, and what is told about it afterwards."""
+    """What a model call needs, and what is told about it afterwards. `sources` are those that stand in the prompt."""
 
     prompt: Prompt
     intent: str
@@ -41,6 +41,27 @@ class Repeated:
     recalled: tuple[HistoryEntry, ...]
 
 
+def make_preparation(
+    store: TurnStore,
+    classifier: IntentClassifier,
+    sources: SourcePorts,
+    *,
+    system_prompt: Callable[[], str],
+    clock: Clock,
+    metrics: Metrics,
+    limits: TurnLimits,
+) -> Preparation:
+    """A preparation over its ports."""
+    left_out = LeftOut(metrics)
+    return Preparation(
+        Memory(store),
+        Understanding(classifier, sources.catalogue, clock, limits, left_out),
+        FanOut(sources, clock, limits, left_out),
+        system_prompt=system_prompt,
+        limits=limits,
+    )
+
+
 class Preparation:
     """Intent and sources help an answer; without them it is poorer, never missing. Memory is needed.
 
@@ -50,17 +71,15 @@ class Preparation:
     def __init__(
         self,
         memory: Memory,
-        classifier: IntentClassifier,
-        retriever: Retriever,
-        clock: Clock,
+        understanding: Understanding,
+        fan_out: FanOut,
         *,
         system_prompt: Callable[[], str],
         limits: TurnLimits,
     ) -> None:
         self._memory = memory
-        self._classifier = classifier
-        self._retriever = retriever
-        self._clock = clock
+        self._understanding = understanding
+        self._fan_out = fan_out
         self._system_prompt = system_prompt
         self._limits = limits
 
@@ -73,42 +92,27 @@ class Preparation:
         if recall.answered is not None:
             return Repeated(recall.answered, recall.turns)
         question = claimed.request.text
-        intent = await self._classify(question)
-        passages = await self._retrieve(question) if sources_for(intent.label) else ()
-        history = fit_history(
-            recall.turns, max_turns=plan.history_turns, max_tokens=plan.history_tokens
-        )
-        prompt = build_prompt(
+        wish = await self._understanding.read(question, recall.turns)
+        findings = await self._fan_out.gather(wish, claimed.request)
+        composed = compose_prompt(
             system=self._system_prompt(),
-            history=history,
-            passages=passages,
+            history=recall.turns,
+            findings=findings,
             question=question,
             plan=plan,
+            max_tokens=self._limits.prompt_tokens,
+        )
+        _log.info(
+            "turn.prepared",
+            intent=wish.intent.label,
+            leans=wish.leans,
+            sources=len(composed.sources),
+            history_turns=len(composed.prompt.messages) // 2,
+            prompt_tokens=estimate_prompt_tokens(composed.prompt),
         )
         return Prepared(
-            prompt=prompt,
-            intent=intent.label,
-            sources=source_links(passages),
+            prompt=composed.prompt,
+            intent=wish.intent.label,
+            sources=composed.sources,
             recalled=recall.turns,
         )
-
-    async def _classify(self, question: str) -> Intent:
-        try:
-            intent = await within(
-                self._clock, self._limits.source_timeout_ms, self._classifier.classify(question)
-            )
-        except Exception as error:  # noqa: BLE001 - a broken classifier must not cost an answer
-            _log.warning("intent.unknown", error_type=type(error).__name__)
-            return Intent(GENERAL_INTENT, 0.0)
-        return settle_intent(intent, self._limits.intent_confidence_floor)
-
-    async def _retrieve(self, question: str) -> Sequence[Passage]:
-        try:
-            return await within(
-                self._clock,
-                self._limits.source_timeout_ms,
-                self._retriever.search(question, self._limits.passages_per_prompt),
-            )
-        except Exception as error:  # noqa: BLE001 - a broken source must not cost an answer
-            _log.warning("source.left_out", source="retrieval", error_type=type(error).__name__)
-            return ()

@@ -8,11 +8,12 @@ import msgspec
 
 from shared.clock import Clock
 from shared.contracts.dead_letters import DeadLetterClass
+from shared.contracts.identifiers import TurnId
 from shared.contracts.server_frames import Timings, Usage
 from shared.contracts.stored_turns import HistoryEntry, StoredTurn
 from shared.contracts.turns import EndStatus
 from shared.errors import ChatError
-from shared.policy.history_window import fit_history
+from shared.policy.history_window import next_window
 from shared.policy.limits import TurnLimits
 from shared.ports import TurnDispatcher
 from shared.telemetry import Log
@@ -80,8 +81,8 @@ class Settlement:
                 return await self._fail(writer, ending, facts, stopwatch)
             case AlreadyAnswered(stored):
                 return await self._repeat(writer, stored, facts)
-            case Postponed(delay_ms):
-                await self._closing.release(writer, "postponed", delay_ms)
+            case Postponed(delay_ms, release):
+                await self._closing.release(writer, release, delay_ms)
                 return TurnResult(
                     outcome="retry_later", attempt=writer.claim.attempt, delay_ms=delay_ms
                 )
@@ -260,11 +261,11 @@ class Settlement:
         await self._evidence.keep(writer.request, death)
 
     def _window(self, writer: TurnWriter, facts: AnswerFacts) -> bytes:
-        if facts.recalled is None:
+        if facts.recalled is None or _is_out_of_place(writer.request.turn_id, facts.recalled):
             return FORGET_WINDOW
         newest = HistoryEntry(writer.request.turn_id, writer.request.text, writer.text)
         return encode_window(
-            fit_history(
+            next_window(
                 (*facts.recalled, newest),
                 max_turns=self._limits.cached_history_turns,
                 max_tokens=self._limits.cached_history_tokens,
@@ -298,3 +299,8 @@ class Settlement:
             accepted_at_ms=request.accepted_at_ms,
             completed_at_ms=self._clock.now_ms(),
         )
+
+
+def _is_out_of_place(turn_id: TurnId, recalled: tuple[HistoryEntry, ...]) -> bool:
+    """True for a turn that younger ones were answered before: the store knows its place among them."""
+    return any(entry.turn_id > turn_id for entry in recalled)

@@ -10,9 +10,18 @@ import numpy as np
 from shared.adapters.embedding import Vectors
 from shared.adapters.index_artefact import KnowledgeIndex
 from shared.adapters.index_builder import build_index
-from shared.contracts.knowledge import GENERAL_INTENT, Intent, Passage, PassageEntry
+from shared.contracts.identifiers import TenantId, UserId
+from shared.contracts.knowledge import (
+    GENERAL_INTENT,
+    Intent,
+    Passage,
+    PassageEntry,
+    SimilarTitle,
+)
+from shared.contracts.orders import Order
 from shared.errors import DependencyUnavailable
 from shared.policy.corpus import read_corpus
+from shared.turn.fan_out import SourcePorts
 
 
 class FakeRetriever:
@@ -41,6 +50,66 @@ class FakeRetriever:
             for entry in self.entries
         ]
         return tuple(sorted(scored, key=lambda passage: -passage.score)[: max(limit, 0)])
+
+
+class FakeCatalogue:
+    """Knows the entries with facts by their title alone."""
+
+    def __init__(self, entries: Sequence[PassageEntry] = ()) -> None:
+        self.entries = tuple(entries)
+        self.is_down = False
+
+    async def named(self, text: str, limit: int) -> Sequence[Passage]:
+        if self.is_down:
+            raise DependencyUnavailable("the fake catalogue is down")
+        places = [(text.casefold().find(entry.title.casefold()), entry) for entry in self._titles()]
+        named = sorted((found for found in places if found[0] >= 0), key=lambda found: found[0])
+        return tuple(_passage(entry) for _, entry in named[:limit])
+
+    def _titles(self) -> list[PassageEntry]:
+        return [entry for entry in self.entries if entry.facts]
+
+
+class FakeRecommender(FakeCatalogue):
+    """Suggests the entries that share a theme with one that is named, or have one that is said."""
+
+    async def similar(self, text: str, limit: int) -> Sequence[SimilarTitle]:
+        named = [passage.title for passage in await self.named(text, 99)]
+        wanted = {
+            theme
+            for entry in self._titles()
+            for theme in entry.facts.get("themes", ())
+            if entry.title in named or theme in text
+        }
+        return tuple(
+            SimilarTitle(passage=_passage(entry), shares=shared, like=" and ".join(named))
+            for entry in self._titles()
+            for shared in (tuple(t for t in entry.facts.get("themes", ()) if t in wanted),)
+            if shared and entry.title not in named
+        )[:limit]
+
+
+class FakeOrders:
+    """Orders by their owner."""
+
+    def __init__(self) -> None:
+        self.by_owner: dict[tuple[str, str], tuple[Order, ...]] = {}
+        self.is_down = False
+
+    async def of_user(self, tenant: TenantId, user: UserId, limit: int) -> Sequence[Order]:
+        if self.is_down:
+            raise DependencyUnavailable("the fake orders are down")
+        return self.by_owner.get((tenant, user), ())[:limit]
+
+
+def fake_sources(retriever: FakeRetriever | None = None) -> SourcePorts:
+    """Sources that know nothing but what the retriever does."""
+    return SourcePorts(
+        retriever=retriever or FakeRetriever(),
+        catalogue=FakeCatalogue(),
+        recommender=FakeRecommender(),
+        orders=FakeOrders(),
+    )
 
 
 class FakeIntentClassifier:
@@ -110,6 +179,9 @@ def small_corpus() -> dict[str, bytes]:
             b"recommend a series\nsuggest something to read\nwhat should i read next\n"
             b"a good manga please\nany recommendation\n"
         ),
+        "kinds.json": (
+            b'{"series":{"catalogue":true,"required":["author","demographic","genres"]},"policy":{}}'
+        ),
         "prompt.md": b"Answer from the passages.\n",
         "assistant.json": (
             b'{"name":"Shelf","tagline":"Books","greeting":"Hello","suggestions":["a","b","c","d"]}'
@@ -122,6 +194,10 @@ def small_index(files: Mapping[str, bytes] | None = None) -> KnowledgeIndex:
     content = small_corpus() if files is None else files
     fingerprints = {name: hashlib.sha256(body).hexdigest() for name, body in content.items()}
     return build_index(read_corpus(content), fingerprints, FakeEmbedder())
+
+
+def _passage(entry: PassageEntry) -> Passage:
+    return Passage(entry.id, entry.title, entry.text, 1.0, entry.source_id)
 
 
 def _words(text: str) -> list[str]:

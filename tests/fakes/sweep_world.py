@@ -160,7 +160,7 @@ class SweepWorld(TurnWorld):
                 push=reach["push"],
                 model=self.model,
                 classifier=self.classifier,
-                retriever=self.retriever,
+                sources=self.sources,
                 dispatcher=self.dispatcher,
                 dead_letters=self.dead_letters,
             ),

@@ -26,9 +26,16 @@ from shared.contracts.stored_turns import StoredTurn
 from shared.contracts.turns import Path, TurnRequest
 from shared.telemetry import Metrics
 from shared.turn.engine import TurnEngine, TurnPorts
+from shared.turn.fan_out import SourcePorts
 from shared.turn.result import TurnResult
 from tests.fakes.clock import FakeClock, FakeRandomness
-from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
+from tests.fakes.knowledge import (
+    FakeCatalogue,
+    FakeIntentClassifier,
+    FakeOrders,
+    FakeRecommender,
+    FakeRetriever,
+)
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.limits import answer_plan, flush_limits, push_limits, turn_limits
 from tests.fakes.model import FakeModel, Step
@@ -60,6 +67,15 @@ class TurnWorld:
         self.model = FakeModel(self.clock, *scripts)
         self.classifier = FakeIntentClassifier({"recommend": "recommendation"})
         self.retriever = FakeRetriever()
+        self.catalogue = FakeCatalogue()
+        self.recommender = FakeRecommender()
+        self.orders = FakeOrders()
+        self.sources = SourcePorts(
+            retriever=self.retriever,
+            catalogue=self.catalogue,
+            recommender=self.recommender,
+            orders=self.orders,
+        )
         self.dispatcher = FakeDispatcher()
         self.dead_letters = FakeDeadLetterQueue()
         self.metrics = io.StringIO()
@@ -78,7 +94,7 @@ class TurnWorld:
                 push=self.push,
                 model=self.model,
                 classifier=self.classifier,
-                retriever=self.retriever,
+                sources=self.sources,
                 dispatcher=self.dispatcher,
                 dead_letters=self.dead_letters,
             ),

@@ -23,7 +23,7 @@ from shared.contracts.turns import TurnRequest
 from shared.telemetry import Metrics
 from shared.turn.backstop import SweepPorts, make_sweeper
 from shared.turn.engine import TurnEngine, TurnPorts
-from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
+from tests.fakes.knowledge import FakeIntentClassifier, fake_sources
 from tests.fakes.limits import answer_plan, flush_limits, push_limits, sweep_limits, turn_limits
 from tests.fakes.model import FakeModel, Forever, Step, Wait
 from tests.fakes.push import FakePush
@@ -79,7 +79,7 @@ class Fleet:
                 push=self.push,
                 model=self.model,
                 classifier=FakeIntentClassifier({}),
-                retriever=FakeRetriever(),
+                sources=fake_sources(),
                 dispatcher=self.dispatcher,
                 dead_letters=self.dead_letters,
             ),

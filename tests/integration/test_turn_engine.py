@@ -29,7 +29,7 @@ from shared.contracts.server_frames import (
 from shared.contracts.turns import TurnRequest
 from shared.telemetry import Metrics
 from shared.turn.engine import TurnEngine, TurnPorts
-from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
+from tests.fakes.knowledge import FakeIntentClassifier, fake_sources
 from tests.fakes.ledger_world import ValkeyWorld
 from tests.fakes.limits import answer_plan, flush_limits, push_limits, turn_limits
 from tests.fakes.push import FakePush
@@ -76,7 +76,7 @@ class Worker:
                 push=self.push,
                 model=self.model,
                 classifier=FakeIntentClassifier({}),
-                retriever=FakeRetriever(),
+                sources=fake_sources(),
                 dispatcher=FakeDispatcher(),
                 dead_letters=self.dead_letters,
             ),

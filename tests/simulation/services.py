@@ -35,7 +35,7 @@ from shared.turn.engine import TurnEngine, TurnPorts
 from shared.turn.load_watch import LoadWatch
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
-from tests.fakes.knowledge import FakeIntentClassifier, FakeRetriever
+from tests.fakes.knowledge import FakeIntentClassifier, fake_sources
 from tests.fakes.limits import answer_plan, flush_limits, push_limits
 from tests.simulation.clients import Client
 from tests.simulation.loop import Process
@@ -56,7 +56,7 @@ def make_engine(
             push=ports.push,
             model=world.model.client(process),  # type: ignore[arg-type]
             classifier=FakeIntentClassifier({}),
-            retriever=FakeRetriever(),
+            sources=fake_sources(),
             dispatcher=dispatcher,
             dead_letters=ports.queue.dead_letters,
         ),

@@ -101,8 +101,8 @@ MUTANTS = (
         "P10",
         "a passage can close its element",
         "shared/turn/prompt.py",
-        'f"{escape(passage.text)}</passage>"',
-        'f"{passage.text}</passage>"',
+        "{escape(text)}</{name}>",
+        "{text}</{name}>",
         "tests/unit/shared/turn/test_prompt.py::test_passages_cannot_close_their_elements",
     ),
     Mutant(

@@ -1,0 +1,37 @@
+"""The sources of knowledge that an answer may draw on."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import Final
+
+from shared.adapters.index_catalogue import IndexCatalogue, IndexRecommender
+from shared.adapters.s3_artefacts import connect_s3
+from shared.adapters.s3_orders import S3Orders
+from shared.adapters.vector_retriever import VectorRetriever
+from shared.adapters.watched_index import WatchedIndex
+from shared.adapters.wordllama_embedder import WordLlamaEmbedder
+from shared.settings import Settings
+from shared.turn.fan_out import SourcePorts
+
+ORDERS_S3_TIMEOUT_MS: Final = 1_000
+"""The reader waits for a source's own, shorter deadline only; this frees the thread."""
+
+
+def make_sources(
+    settings: Settings, embedder: WordLlamaEmbedder, index: WatchedIndex, closing: AsyncExitStack
+) -> SourcePorts:
+    """The sources over the index in use and the users' orders, closed with `closing`."""
+    aws = settings.aws
+    client = connect_s3(
+        region=aws.aws_region, endpoint_url=aws.aws_endpoint_url, timeout_ms=ORDERS_S3_TIMEOUT_MS
+    )
+    closing.callback(client.close)
+    orders = S3Orders(client, aws.knowledge_bucket, aws.orders_prefix)
+    closing.callback(orders.close)
+    return SourcePorts(
+        retriever=VectorRetriever(index.current, embedder),
+        catalogue=IndexCatalogue(index.current),
+        recommender=IndexRecommender(index.current, embedder),
+        orders=orders,
+    )
