@@ -137,3 +137,15 @@ async def test_a_shed_turn_tells_the_others_who_sent_it_and_dispatches_the_next(
     other = msgspec.structs.replace(SESSION, session_id=SessionId("other"))
     shed = refused(await world.sending.send(other, MessageId("m1"), "hi", {}, MINE))
     assert (shed.code, shed.retry_after_ms) == ("overloaded", 2_000)
+
+
+async def test_a_card_number_is_gone_before_ledger_and_intake() -> None:
+    world = build()
+    card = "4111 1111 1111 1111"
+    await world.sending.send(SESSION, MessageId("m1"), f"Pay with {card}", {"note": card}, MINE)
+
+    (request,) = world.intake.submitted
+    assert (request.text, request.metadata) == ("Pay with [card]", {"note": "[card]"})
+    known = await world.ledger.state(request.ref)
+    assert known is not None
+    assert known.request.text == "Pay with [card]"
