@@ -123,8 +123,8 @@ class TurnClaims(Protocol):
     ) -> None:
         """Give the claim up alive; the attempt has not crashed. Nothing if the claim does not stand.
 
-        `handed_over`: a sweeper dispatches the turn at once. `passed_on`, `postponed`: the caller sends it to the retry
-        queue for `due_at_ms`, and sweepers wait a reservation longer.
+        `handed_over`: a sweeper dispatches the turn at once. `passed_on`, `postponed`, `throttled`: the caller sends it
+        to the retry queue for `due_at_ms`, and sweepers wait a reservation longer.
         """
         ...
 

@@ -68,7 +68,8 @@ class BudgetGrant(msgspec.Struct, frozen=True, kw_only=True):
     """The answer: how many of the waiting calls may go now, and what is held in advance.
 
     Granted calls and reported use are charged to `cell`. `wait_ms`: until the first refused call may fit, as far as
-    charges lapse; 0 = none was refused. `next_wait_ms`: the same for a call that would join the line now.
+    charges lapse; 0 = none was refused. `certain_wait_ms`: no sooner than that, since only tokens are ever given back
+    early. `next_wait_ms`: `wait_ms` for a call that would join the line now.
     """
 
     cell: int
@@ -77,6 +78,7 @@ class BudgetGrant(msgspec.Struct, frozen=True, kw_only=True):
     advance_requests: int
     advance_tokens: int
     wait_ms: int
+    certain_wait_ms: int
     next_wait_ms: int
     workers: int
     """Processes that shared the budget of late, this one included."""

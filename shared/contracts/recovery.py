@@ -10,9 +10,12 @@ from shared.contracts.dead_letters import AttemptRecord
 from shared.contracts.identifiers import TurnRef
 from shared.contracts.ledger import TurnState
 
-Release = Literal["handed_over", "passed_on", "postponed"]
-"""How a producer gives its claim up alive: to whom a sweeper or its own consumer sends it now, or for a later retry."""
-SENT_RELEASES: frozenset[Release] = frozenset({"passed_on", "postponed"})
+Release = Literal["handed_over", "passed_on", "postponed", "throttled"]
+"""How a producer gives its claim up alive: to whom a sweeper or its own consumer sends it now, or for a later retry.
+
+`throttled` = postponed before it asked the model anything, so that it does not count among the turn's attempts.
+"""
+SENT_RELEASES: frozenset[Release] = frozenset({"passed_on", "postponed", "throttled"})
 """The consumer sends the turn to the retry queue itself, so the release is a reservation as well."""
 ReservationKind = Literal["dispatch", "offer", "delivery"]
 """`offer` = the one second chance of a queued turn. `delivery` = an answer is stored, the next claim delivers it."""

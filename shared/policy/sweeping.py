@@ -242,7 +242,7 @@ def _hopeless(
     unclaimed_ms = now_ms - since_ms - limits.unclaimed_limit_ms
     if not recovery.dispatches or unclaimed_ms < 0:
         return None
-    if recovery.released == "postponed":
+    if recovery.released in ("postponed", "throttled"):
         return Fail("deadline_exceeded", None, unclaimed_ms)
     return Fail("attempts_exhausted", "failed", unclaimed_ms)
 

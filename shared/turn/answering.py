@@ -7,12 +7,14 @@ from typing import assert_never
 
 from shared.clock import Clock, Randomness
 from shared.contracts.ledger import Claimed
-from shared.errors import TransientError
+from shared.contracts.recovery import Release
+from shared.errors import ModelRateLimited, TransientError
 from shared.policy.failed_ends import declined_end, failed_end
 from shared.policy.limits import AnswerPlan, TurnLimits
 from shared.policy.retry import GiveUp, HandOver, RetryAfter, decide_retry
 from shared.policy.staleness import first_text_deadline_ms
 from shared.telemetry import Log
+from shared.turn.budgeted_generation import BudgetedGeneration, Denied
 from shared.turn.endings import (
     NO_FACTS,
     AlreadyAnswered,
@@ -24,7 +26,7 @@ from shared.turn.endings import (
     facts_of,
     failed,
 )
-from shared.turn.generation import Generated, Generation, Overdue
+from shared.turn.generation import Overdue
 from shared.turn.preparation import Preparation, Prepared, Repeated
 from shared.turn.reply import Answered, Declined
 from shared.turn.timings import Stopwatch
@@ -39,7 +41,7 @@ class Answering:
     def __init__(
         self,
         preparation: Preparation,
-        generation: Generation,
+        generation: BudgetedGeneration,
         clock: Clock,
         randomness: Randomness,
         limits: TurnLimits,
@@ -75,6 +77,7 @@ class Work:
         self._plan = plan
         self._stopwatch = stopwatch
         self._prepared: Prepared | None = None
+        self._has_asked_model = False
         self._deadline_ms = first_text_deadline_ms(
             claimed.request,
             attempt=claimed.ref.attempt,
@@ -126,16 +129,27 @@ class Work:
             self._stopwatch,
             first_text_by_ms=self._deadline_ms,
         )
-        return _ending_of(generated)
+        if not isinstance(generated, Denied):
+            self._has_asked_model = True
+        return self._ending_of(generated)
 
+    def _ending_of(self, generated: Answered | Declined | Overdue | Denied) -> Ending:
+        match generated:
+            case Answered(stop_reason, usage):
+                return Completed(stop_reason, usage)
+            case Declined(stop_reason):
+                return Failed(declined_end(stop_reason))
+            case Overdue():
+                return Failed(failed_end("deadline_exceeded"))
+            case Denied(decision):
+                return self._ending_without_budget(decision)
+            case _:
+                assert_never(generated)
 
-def _ending_of(generated: Generated) -> Ending:
-    match generated:
-        case Answered(stop_reason, usage):
-            return Completed(stop_reason, usage)
-        case Declined(stop_reason):
-            return Failed(declined_end(stop_reason))
-        case Overdue():
-            return Failed(failed_end("deadline_exceeded"))
-        case _:
-            assert_never(generated)
+    def _ending_without_budget(self, decision: HandOver | GiveUp) -> Ending:
+        if isinstance(decision, HandOver):
+            release: Release = "postponed" if self._has_asked_model else "throttled"
+            return Postponed(decision.delay_ms, release)
+        return failed(
+            ModelRateLimited("the model budget is spent"), retry_after_ms=decision.retry_after_ms
+        )

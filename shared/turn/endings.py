@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.contracts.identifiers import TurnId
+from shared.contracts.recovery import Release
 from shared.contracts.server_frames import (
     CancelledBy,
     ResponseCompleted,
@@ -52,9 +53,10 @@ class AlreadyAnswered:
 
 @dataclass(frozen=True)
 class Postponed:
-    """To be tried again by another worker, later."""
+    """To be tried again by another worker, later; `release` tells whether this try counts."""
 
     delay_ms: int
+    release: Release = "postponed"
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from shared.ports import (
 from shared.telemetry import Metrics
 from shared.turn.answering import Answering
 from shared.turn.archive import Archive
+from shared.turn.budgeted_generation import BudgetedGeneration
 from shared.turn.claim_keeper import ClaimKeeper
 from shared.turn.claimant import Claimant
 from shared.turn.closing import Closing
@@ -30,6 +31,7 @@ from shared.turn.fan_out import SourcePorts
 from shared.turn.flusher import Flusher
 from shared.turn.generation import Generation
 from shared.turn.live_turns import LiveTurns
+from shared.turn.model_budget import ModelBudget
 from shared.turn.pipeline import TurnPipeline
 from shared.turn.preparation import make_preparation
 from shared.turn.pusher import Pusher
@@ -55,8 +57,8 @@ class TurnEngine:
     """One per process. `pipeline` may be used once `run` is running; leave `run` running until the last turn ended.
 
     `plan` and `system_prompt` are read once per turn, so that model, sizes and words follow the load level and the
-    knowledge index. `worker` names this process in
-    claims and dead letters.
+    knowledge index. `worker` names this process in claims and dead letters. Without a `budget` model calls are not
+    limited.
     """
 
     def __init__(
@@ -72,11 +74,13 @@ class TurnEngine:
         limits: TurnLimits,
         flush: FlushLimits,
         pushes: PushLimits,
+        budget: ModelBudget | None = None,
     ) -> None:
         live = LiveTurns()
         claimant = Claimant(
             ports.claims, clock, randomness, worker=worker, grace_ms=limits.reader_grace_ms
         )
+        self._budget = budget
         self.pusher = Pusher(ports.push, clock, randomness, pushes)
         self.flusher = Flusher(
             ports.claims, ports.followers, self.pusher, claimant, live, clock, flush
@@ -114,7 +118,9 @@ class TurnEngine:
             ),
             Answering(
                 preparation,
-                Generation(ports.model, clock, limits),
+                BudgetedGeneration(
+                    Generation(ports.model, clock, limits), budget, clock, metrics, limits
+                ),
                 clock,
                 randomness,
                 limits,
@@ -127,10 +133,12 @@ class TurnEngine:
         )
 
     async def run(self) -> None:
-        """Flush and renew until cancelled; a crash of either stops both and is raised."""
+        """Flush, renew and share the budget until cancelled; a crash of one stops all and is raised."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.flusher.run(), name="flusher")
             tasks.create_task(self.keeper.run(), name="claim-keeper")
+            if self._budget is not None:
+                tasks.create_task(self._budget.run(), name="model-budget")
 
     async def close(self) -> None:
         """Wait for the pushes under way (bounded by their own deadlines), then drop what is left."""

@@ -38,6 +38,8 @@ ASKED_AT_ONCE = 32
 FIRST_CALL_TOKENS = 4_000
 """Taken for the size of a call before there was one."""
 LEAST_ADVANCE = 2
+UNCERTAIN_WAIT_MS = 10_000
+"""While tokens are short, the longest wait worth telling: most of what is set aside for answers comes back."""
 _PAUSE_LIMIT_MS = 60_000
 _NOTHING_SAID = ProviderAllowance()
 
@@ -124,6 +126,7 @@ class ModelBudget:
         self._next_wait_ms = 0
         self._told_at_ms = 0.0
         self._poll_ms: int | None = None  # when those who wait ask again; None = now
+        self._hint_ms = TICK_MS  # for those who are sent away
         self._share: LocalShare | None = None  # while the ledger is away
 
     def expected_wait_ms(self) -> float:
@@ -293,7 +296,7 @@ class ModelBudget:
             is_refused = is_refused or granted[kind] < len(asked)
         self._poll_ms = grant.wait_ms if is_refused else None
         if is_refused:
-            self._give_notice(grant.wait_ms)
+            self._give_notice(grant)
         # Who came while we asked.
         line = self._lines["interactive"]
         while line and self._takes_from_advance(line[0].tokens):
@@ -310,23 +313,23 @@ class ModelBudget:
         else:
             waiter.ticket.set_result(ticket)
 
-    def _give_notice(self, wait_ms: int) -> None:
+    def _give_notice(self, grant: BudgetGrant) -> None:
         """Tell those whose patience would end before the first of the line may go."""
-        earliest_ms = self._clock.now_ms() + wait_ms
-        self._dismiss_if(lambda give_up_at_ms: earliest_ms > give_up_at_ms, wait_ms)
+        earliest_ms = self._clock.now_ms() + grant.certain_wait_ms
+        self._hint_ms = max(grant.certain_wait_ms, min(grant.wait_ms, UNCERTAIN_WAIT_MS))
+        self._dismiss_if(lambda give_up_at_ms: earliest_ms > give_up_at_ms)
 
     def _dismiss(self) -> None:
         now_ms = self._clock.now_ms()
-        wait_ms = max(TICK_MS, self._poll_ms or 0)
-        self._dismiss_if(lambda give_up_at_ms: now_ms >= give_up_at_ms, wait_ms)
+        self._dismiss_if(lambda give_up_at_ms: now_ms >= give_up_at_ms)
 
-    def _dismiss_if(self, is_over: Callable[[float], bool], wait_ms: int) -> None:
+    def _dismiss_if(self, is_over: Callable[[float], bool]) -> None:
         for line in self._lines.values():
             for waiter in list(line):
                 if waiter.give_up_at_ms is not None and is_over(waiter.give_up_at_ms):
                     line.remove(waiter)
                     if not waiter.ticket.done():
-                        waiter.ticket.set_exception(BudgetShort(wait_ms))
+                        waiter.ticket.set_exception(BudgetShort(self._hint_ms))
 
     def _serve_alone(self, asked: BudgetExchange, error: DependencyUnavailable) -> None:
         now_ms = self._clock.now_ms()

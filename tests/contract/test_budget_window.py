@@ -255,6 +255,17 @@ async def test_the_wait_of_the_next_call_counts_those_before_it(rig):
     assert 120_000 <= flooded.next_wait_ms <= 180_000
 
 
+async def test_only_what_is_never_given_back_makes_a_wait_certain(rig):
+    await rig.ask(*[50] * 10)
+    rig.now_ms += 10_000
+    requests_short = await rig.ask(50)
+    tokens_short = await rig.ask(600, requests_per_min=20)
+
+    assert 50_000 <= requests_short.certain_wait_ms <= 50_250
+    assert tokens_short.certain_wait_ms == 0
+    assert tokens_short.wait_ms >= 50_000
+
+
 async def test_a_clock_far_ahead_blocks_nobody_for_long(rig):
     rig.now_ms += 3_600_000
     await rig.ask(1_000, worker="ahead")

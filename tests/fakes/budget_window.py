@@ -104,9 +104,10 @@ class _Step:
             lack = lack or short
         is_line = any(window._lines.values())
         advance = self._advance(is_line)
-        wait_ms = 0
+        wait_ms = certain_wait_ms = 0.0
         if lack is not None:
             held = self._sum(*window._held.values())
+            certain_wait_ms = max(self._pause_ms(), self._wait_ms(lack.requests - held.requests, 0))
             wait_ms = max(
                 self._pause_ms(),
                 CELL_MS,
@@ -119,6 +120,7 @@ class _Step:
             advance_requests=advance.requests,
             advance_tokens=advance.tokens,
             wait_ms=math.ceil(wait_ms),
+            certain_wait_ms=math.ceil(certain_wait_ms),
             next_wait_ms=math.ceil(self._next_wait_ms(granted, is_line)),
             workers=len(window._seen_ms),
         )

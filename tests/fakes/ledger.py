@@ -354,6 +354,7 @@ class FakeLedger:
             turn.nonce = ""
             turn.recovery = msgspec.structs.replace(
                 turn.recovery,
+                tries=turn.recovery.tries - (release == "throttled"),
                 released=release,
                 due_at_ms=due_at_ms,
                 reserved_until_ms=reserved_until_ms,

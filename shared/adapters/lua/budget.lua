@@ -11,8 +11,8 @@
 --         (each -1 = not told) · 16 interactive, 17 detached line since, epoch ms · 18 length of the interactive,
 --         19 of the detached line · 20 number of corrections · 21 tokens of a call that may come next ·
 --         then the tokens of each call of both lines, then cell, `i` or `d`, tokens of each correction
--- Answers {cell, granted interactive, granted detached, advance requests, advance tokens, wait, wait of one more,
---          workers}
+-- Answers {cell, granted interactive, granted detached, advance requests, advance tokens, wait, wait for requests
+--          alone, wait of one more, workers}
 
 local WINDOW, SEEN, LINES = KEYS[1], KEYS[2], {i = KEYS[3], d = KEYS[4]}
 local DEAD_AFTER, LINE_DEAD_AFTER, CLOCK_TOLERANCE, LIMIT_KEPT = 10000, 2000, 5000, 600000
@@ -220,10 +220,11 @@ local function wait_for(lack_r, lack_t)
   return math.ceil(window * (1 + math.min(excess, 1000)))
 end
 
-local wait, pause = 0, math.max(0, paused - now)
+local wait, certain_wait, pause = 0, 0, math.max(0, paused - now)
 if blocked then
   -- What others hold in advance they give back within a second, now that somebody waits.
   wait = math.max(pause, cell_ms, wait_for(blocked.lack_r - held_r, blocked.lack_t - held_t))
+  certain_wait = math.max(pause, wait_for(blocked.lack_r - held_r, 0))
 end
 local left, left_tokens = 1, arg(21)
 for _, kind in ipairs({'i', 'd'}) do
@@ -241,4 +242,5 @@ local next_wait = math.max(pause, wait_for(total.r + left - cap_r, total.t + lef
 redis.call('HSET', WINDOW, 'latest', now, 'oldest', first, 'r', total.r, 't', total.t,
   'dr', total.dr, 'dt', total.dt, 'hr', held_r, 'ht', held_t)
 for _, key in ipairs(KEYS) do redis.call('PEXPIRE', key, math.max(3 * window, LIMIT_KEPT)) end
-return {cell, granted.i, granted.d, advance_r, advance_t, math.ceil(wait), math.ceil(next_wait), workers}
+return {cell, granted.i, granted.d, advance_r, advance_t, math.ceil(wait), math.ceil(certain_wait),
+  math.ceil(next_wait), workers}

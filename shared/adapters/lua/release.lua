@@ -9,6 +9,7 @@ local turn = redis.call('HMGET', KEYS[1], 'status', 'attempt', 'nonce')
 if turn[1] ~= 'running' or turn[2] ~= ARGV[2] or turn[3] ~= ARGV[3] then return 0 end
 -- Without a nonce a renewal still under way is fenced instead of holding the turn again.
 redis.call('HSET', KEYS[1], 'lease', ARGV[1], 'nonce', '', 'released', ARGV[4], 'due', ARGV[5])
+if ARGV[4] == 'throttled' then redis.call('HINCRBY', KEYS[1], 'tries', -1) end
 if ARGV[6] ~= '' then
   redis.call('HSET', KEYS[1], 'reserved', ARGV[6], 'dispatches', '1', 'dispatched', ARGV[5])
 end
