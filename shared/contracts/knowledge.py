@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -11,7 +11,6 @@ DOCUMENTS_PREFIX: Final = "documents/"
 """Where the corpus lies in the knowledge bucket."""
 INDEX_KEY: Final = "index/current"
 """Where the index in use lies in it."""
-DocumentKind = Literal["series", "policy"]
 GENERAL_INTENT: Final = "general"
 """The label of a message that no intent claims with enough confidence."""
 INTENT_LABELS: Final = (
@@ -27,12 +26,26 @@ INTENT_LABELS: Final = (
 )
 
 
+class KindRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the documents of one kind are.
+
+    Each document of a `catalogue` kind describes one thing on offer: it is looked up by name, answered with its
+    facts, and likened to others by its themes and genres. `required` are facts that none of the kind may lack.
+    """
+
+    catalogue: bool = False
+    required: tuple[str, ...] = ()
+
+
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """One file of the corpus. `facts` keeps the other front matter values; `id` is unique in the corpus."""
+    """One file of the corpus. `facts` keeps the other front matter values; `id` is unique in the corpus.
+
+    `kind` is the owner's own word; what it means to the code stands in its KindRule.
+    """
 
     id: str
     title: str
-    kind: DocumentKind
+    kind: str
     facts: Mapping[str, tuple[str, ...]]
     body: str
 
@@ -47,7 +60,7 @@ class PassageEntry(msgspec.Struct, frozen=True, kw_only=True):
     source_id: str
     title: str
     text: str
-    kind: DocumentKind
+    kind: str
     names: tuple[str, ...] = ()
     facts: Mapping[str, tuple[str, ...]] = {}
 

@@ -1,30 +1,37 @@
 """The corpus as a whole: which files count, how they belong together, and how two states of it differ.
 
 `*.md` in any folder is a document, `intents/<label>.txt` holds one example message a line, `prompt.md` is the system
-prompt and `assistant.json` the profile. Other files (labelled questions for measuring, notes) are left alone.
+prompt, `assistant.json` the profile and `kinds.json`, if there is one, tells what kinds of documents there are. Other
+files (labelled questions for measuring, notes) are left alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import msgspec
 
 from shared.contracts.knowledge import (
-    INTENT_LABELS,
+    GENERAL_INTENT,
     AssistantProfile,
     Document,
+    KindRule,
     LabelledText,
     PassageEntry,
 )
 from shared.errors import MalformedDocument
-from shared.policy.documents import cut_passages, parse_document
+from shared.policy.documents import cut_passages, is_kind, parse_document
 
 PROMPT_NAME = "prompt.md"
 ASSISTANT_NAME = "assistant.json"
+KINDS_NAME = "kinds.json"
+PASSAGES_LIMIT = 20_000
+"""Of this many a search takes some milliseconds, and the index some dozens of megabytes."""
 _INTENTS_FOLDER = "intents/"
 _MIN_EXAMPLES = 5
 _MIN_LABELS = 2
+_LABEL = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
 class Corpus(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +70,9 @@ def is_corpus_file(name: str) -> bool:
     """True for a file (its path below the corpus folder) that an index is built from."""
     if name.startswith(_INTENTS_FOLDER):
         return name.endswith(".txt")
-    return name == ASSISTANT_NAME or (name.endswith(".md") and not name.endswith("README.md"))
+    if name in (ASSISTANT_NAME, KINDS_NAME):
+        return True
+    return name.endswith(".md") and not name.endswith("README.md")
 
 
 def compare(before: Mapping[str, str], after: Mapping[str, str]) -> CorpusChange:
@@ -80,10 +89,12 @@ def compare(before: Mapping[str, str], after: Mapping[str, str]) -> CorpusChange
 def read_corpus(files: Mapping[str, bytes]) -> Corpus:
     """Read all files (path below the corpus folder → content), in the order of their names.
 
-    Raises CorpusRefused naming every fault: broken or repeated documents, an empty corpus, a missing prompt.
+    Raises CorpusRefused naming every fault: broken or repeated documents, an empty corpus or one without bounds, a
+    missing prompt.
     """
     reader = _CorpusReader()
-    for name in sorted(filter(is_corpus_file, files)):
+    # The kinds first, as documents are read by them.
+    for name in sorted(filter(is_corpus_file, files), key=lambda name: (name != KINDS_NAME, name)):
         try:
             reader.read(name, files[name])
         except MalformedDocument as fault:
@@ -98,6 +109,7 @@ class _CorpusReader:
         self.faults: list[MalformedDocument] = []
         self._documents: dict[str, Document] = {}
         self._places: dict[str, str] = {}
+        self._rules: dict[str, KindRule] = {}
         self._examples: list[LabelledText] = []
         self._prompt = ""
         self._assistant: AssistantProfile | None = None
@@ -113,10 +125,12 @@ class _CorpusReader:
             self._prompt = text.strip()
         elif name == ASSISTANT_NAME:
             self._assistant = _profile(name, content)
+        elif name == KINDS_NAME:
+            self._rules = _rules(name, content)
         elif name.startswith(_INTENTS_FOLDER):
             self._examples.extend(_examples(name, text))
         else:
-            self._add(name, parse_document(name, text))
+            self._add(name, parse_document(name, text, self._rules))
 
     def _add(self, name: str, document: Document) -> None:
         if document.id in self._documents:
@@ -137,12 +151,18 @@ class _CorpusReader:
             faults.append(MalformedDocument(ASSISTANT_NAME, 0, "is missing"))
         if len({example.label for example in self._examples}) < _MIN_LABELS:
             faults.append(MalformedDocument(_INTENTS_FOLDER, 0, "holds fewer than two intents"))
+        documents = tuple(self._documents.values())
+        passages = tuple(
+            entry for document in documents for entry in cut_passages(document, self._rules)
+        )
+        if len(passages) > PASSAGES_LIMIT:
+            reason = f"makes {len(passages)} passages, more than {PASSAGES_LIMIT}"
+            faults.append(MalformedDocument("corpus", 0, reason))
         if faults or self._assistant is None:
             raise CorpusRefused(tuple(faults))
-        documents = tuple(self._documents.values())
         return Corpus(
             documents=documents,
-            passages=tuple(entry for document in documents for entry in cut_passages(document)),
+            passages=passages,
             examples=tuple(self._examples),
             prompt=self._prompt,
             assistant=self._assistant,
@@ -156,10 +176,26 @@ def _profile(name: str, content: bytes) -> AssistantProfile:
         raise MalformedDocument(name, 0, str(error)) from error
 
 
+def _rules(name: str, content: bytes) -> dict[str, KindRule]:
+    try:
+        rules = msgspec.json.decode(content, type=dict[str, KindRule])
+    except msgspec.DecodeError as error:
+        raise MalformedDocument(name, 0, str(error)) from error
+    for kind in rules:
+        if not is_kind(kind):
+            reason = f"the kind `{kind}` may hold lower-case letters, digits, `-` and `_` only"
+            raise MalformedDocument(name, 0, reason)
+    return rules
+
+
 def _examples(name: str, text: str) -> list[LabelledText]:
     label = name.removeprefix(_INTENTS_FOLDER).removesuffix(".txt")
-    if label not in INTENT_LABELS:
-        raise MalformedDocument(name, 0, f"`{label}` is not one of {', '.join(INTENT_LABELS)}")
+    if not _LABEL.fullmatch(label):
+        reason = f"the intent `{label}` may hold lower-case letters, digits and `_` only"
+        raise MalformedDocument(name, 0, reason)
+    if label == GENERAL_INTENT:
+        reason = f"`{GENERAL_INTENT}` is what messages of no intent get, it has no examples"
+        raise MalformedDocument(name, 0, reason)
     lines = dict.fromkeys(line.strip() for line in text.splitlines())
     examples = [LabelledText(text=line, label=label) for line in lines if line]
     if len(examples) < _MIN_EXAMPLES:

@@ -1,29 +1,38 @@
 """How a knowledge document is written: front matter, then Markdown; and how it is cut into passages.
 
 Front matter is a small part of YAML: one `key: value` a line between two lines `---`; `[a, b]` is a list. Required
-are `id`, `title` and `kind`; a series also names its author, demographic, genres, themes, volumes and status.
+are `id`, `title` and `kind`, and what the rule of the kind asks for.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import get_args
+from types import MappingProxyType
 
-from shared.contracts.knowledge import Document, DocumentKind, PassageEntry
+from shared.contracts.knowledge import Document, KindRule, PassageEntry
 from shared.errors import MalformedDocument
 
 DOCUMENT_LIMIT_CHARACTERS = 200_000
 PASSAGE_LIMIT_CHARACTERS = 1_200
 _LEAD_LIMIT_CHARACTERS = PASSAGE_LIMIT_CHARACTERS // 2
-SERIES_FACTS = ("author", "demographic", "genres", "themes", "volumes", "status")
+KindRules = Mapping[str, KindRule]
+"""The rule of each kind that documents may have; empty = any kind, without a rule."""
+_NO_RULES: KindRules = MappingProxyType({})
+_NO_RULE = KindRule()
 _FENCE = "---"
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
+_KIND = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
 
 
-def parse_document(name: str, text: str) -> Document:
+def is_kind(word: str) -> bool:
+    """True for a word that may name a kind."""
+    return _KIND.fullmatch(word) is not None
+
+
+def parse_document(name: str, text: str, rules: KindRules = _NO_RULES) -> Document:
     """Read one document; `name` is its place in the corpus and is named by errors.
 
     Raises MalformedDocument with the line at fault.
@@ -37,7 +46,7 @@ def parse_document(name: str, text: str) -> Document:
     if end is None:
         raise MalformedDocument(name, len(lines), "the front matter is not closed by a line `---`")
     values, places = _front_matter(name, lines[1:end])
-    kind = _kind(name, values, places, end)
+    kind = _kind(name, values, places, end, rules)
     body = "\n".join(lines[end + 1 :]).strip()
     if not body:
         raise MalformedDocument(name, end + 1, "has no text below the front matter")
@@ -45,10 +54,9 @@ def parse_document(name: str, text: str) -> Document:
     if not _ID.fullmatch(document_id):
         reason = "`id` may hold lower-case letters, digits and hyphens only"
         raise MalformedDocument(name, places["id"], reason)
-    if kind == "series":
-        missing = [fact for fact in SERIES_FACTS if not values.get(fact)]
-        if missing:
-            raise MalformedDocument(name, end + 1, f"a series needs {', '.join(missing)}")
+    missing = [fact for fact in rules.get(kind, _NO_RULE).required if not values.get(fact)]
+    if missing:
+        raise MalformedDocument(name, end + 1, f"kind `{kind}` needs {', '.join(missing)}")
     return Document(
         id=document_id,
         title=_single(name, values, places, "title", end),
@@ -97,24 +105,29 @@ def _single(
 
 
 def _kind(
-    name: str, values: Mapping[str, tuple[str, ...]], places: Mapping[str, int], end: int
-) -> DocumentKind:
+    name: str,
+    values: Mapping[str, tuple[str, ...]],
+    places: Mapping[str, int],
+    end: int,
+    rules: KindRules,
+) -> str:
     given = _single(name, values, places, "kind", end)
-    for kind in get_args(DocumentKind):
-        if given == kind:
-            found: DocumentKind = kind
-            return found
-    known = " or ".join(get_args(DocumentKind))
-    raise MalformedDocument(name, places["kind"], f"`kind` must be {known}")
+    if not is_kind(given):
+        reason = "`kind` may be one word of lower-case letters, digits, `-` and `_`"
+        raise MalformedDocument(name, places["kind"], reason)
+    if rules and given not in rules:
+        raise MalformedDocument(name, places["kind"], f"`kind` must be {' or '.join(rules)}")
+    return given
 
 
-def cut_passages(document: Document) -> tuple[PassageEntry, ...]:
+def cut_passages(document: Document, rules: KindRules = _NO_RULES) -> tuple[PassageEntry, ...]:
     """The passages of a document, in order, each at most PASSAGE_LIMIT_CHARACTERS long.
 
-    A policy is cut at its headings. Every passage of a series begins with its facts, as no passage may depend on
-    another one being found too. Ids are `<document>#<number>` from 1.
+    It is cut at its headings. Every passage of a catalogue document begins with its facts, as no passage may depend
+    on another one being found too. Ids are `<document>#<number>` from 1.
     """
-    lead = _facts_line(document)[:_LEAD_LIMIT_CHARACTERS] if document.kind == "series" else ""
+    is_listed = rules.get(document.kind, _NO_RULE).catalogue
+    lead = _facts_line(document)[:_LEAD_LIMIT_CHARACTERS] if is_listed else ""
     room = PASSAGE_LIMIT_CHARACTERS - len(lead) - 1
     names = (document.title, *document.facts.get("aliases", ()), *document.facts.get("author", ()))
     facts = {key: document.facts[key] for key in document.facts if lead and key != "aliases"}
@@ -134,7 +147,8 @@ def cut_passages(document: Document) -> tuple[PassageEntry, ...]:
 
 def _facts_line(document: Document) -> str:
     facts = document.facts
-    parts = [f"{document.title} by {' and '.join(facts['author'])}."]
+    authors = facts.get("author", ())
+    parts = [f"{document.title} by {' and '.join(authors)}." if authors else f"{document.title}."]
     for key, values in facts.items():
         if key not in ("author", "aliases"):
             parts.append(f"{key.replace('_', ' ').capitalize()}: {', '.join(values)}.")

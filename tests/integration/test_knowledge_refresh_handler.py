@@ -58,10 +58,10 @@ def test_handler_logs_a_bounded_line(
     monkeypatch.setattr(module, "_LOGGED_NAMES", 2)
     stream = io.StringIO()
     monkeypatch.setattr(module.logger._logger.handlers[0], "stream", stream)
-    assert len(module.handler({}, None)["added"]) == 7
+    assert len(module.handler({}, None)["added"]) == 8
     report = json.loads(stream.getvalue())["report"]
     assert report["added"] == ["assistant.json", "intents/recommendation.txt"]
-    assert (report["added_count"], report["faults_count"]) == (7, 0)
+    assert (report["added_count"], report["faults_count"]) == (8, 0)
 
 
 def test_handler_needs_the_bucket_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

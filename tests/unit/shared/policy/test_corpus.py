@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from shared.contracts.knowledge import INTENT_LABELS
+from shared.policy import corpus as corpus_module
 from shared.policy.corpus import CorpusRefused, compare, is_corpus_file, read_corpus
 from tests.fakes.knowledge import series_document, small_corpus
-
-KNOWLEDGE = Path(__file__).parents[4] / "knowledge"
 
 
 def faults_of(files: dict[str, bytes]) -> list[tuple[str, int]]:
@@ -30,12 +26,14 @@ def test_read_corpus_names_every_fault_at_once() -> None:
     files = small_corpus() | {
         "series/broken.md": b"---\nid: broken\noops\n---\nText",
         "series/not-text.md": b"---\nid: x\n\xff\n---\nText",
-        "intents/weather.txt": b"is it raining\n" * 9,
+        "intents/Bad Weather.txt": b"is it raining\nis it warm\nsnow\nwind\nhail\n",
+        "intents/general.txt": b"one\ntwo\nthree\nfour\nfive\n",
         "intents/human.txt": b"person\nperson\nperson\nperson\nperson\n",
     }
     assert faults_of(files) == [
+        ("intents/Bad Weather.txt", 0),
+        ("intents/general.txt", 0),
         ("intents/human.txt", 0),
-        ("intents/weather.txt", 0),
         ("series/broken.md", 3),
         ("series/not-text.md", 3),
     ]
@@ -57,6 +55,44 @@ def test_read_corpus_refuses_an_empty_corpus() -> None:
     ]
 
 
+def test_read_corpus_takes_any_kind_and_any_intent_of_its_owner() -> None:
+    files = small_corpus() | {
+        "repairs/brakes.md": b"---\nid: brakes\ntitle: Brakes\nkind: repair\n---\nText",
+        "intents/rent_a_bike.txt": b"rent\nborrow one\nhire a bike\nbike for a day\nlend me one\n",
+    }
+    del files["kinds.json"]
+    corpus = read_corpus(files)
+    assert {document.kind for document in corpus.documents} == {"repair", "policy", "series"}
+    assert "rent_a_bike" in {example.label for example in corpus.examples}
+    assert not any(passage.facts for passage in corpus.passages)
+
+
+def test_read_corpus_holds_documents_to_the_rules_of_their_kinds() -> None:
+    files = small_corpus() | {
+        "bikes/raven.md": b"---\nid: raven\ntitle: Raven\nkind: bike\n---\nText",
+        "bikes/wren.md": b"---\nid: wren\ntitle: Wren\nkind: boat\n---\nText",
+        "kinds.json": b'{"bike":{"required":["gears"]},"series":{},"policy":{}}',
+    }
+    with pytest.raises(CorpusRefused) as caught:
+        read_corpus(files)
+    assert [(fault.document, fault.reason) for fault in caught.value.faults] == [
+        ("bikes/raven.md", "kind `bike` needs gears"),
+        ("bikes/wren.md", "`kind` must be bike or series or policy"),
+    ]
+
+
+@pytest.mark.parametrize("rules", [b"", b"[]", b'{"a kind":{}}', b'{"bike":{"catalog":true}}'])
+def test_read_corpus_names_unreadable_rules_and_blames_no_document_for_them(rules: bytes) -> None:
+    assert faults_of(small_corpus() | {"kinds.json": rules}) == [("kinds.json", 0)]
+
+
+def test_read_corpus_refuses_more_passages_than_an_index_may_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus_module, "PASSAGES_LIMIT", 3)
+    assert faults_of(small_corpus()) == [("corpus", 0)]
+
+
 @pytest.mark.parametrize("name", ["prompt.md", "assistant.json"])
 def test_read_corpus_needs_prompt_and_profile(name: str) -> None:
     files = small_corpus()
@@ -72,6 +108,8 @@ def test_read_corpus_needs_prompt_and_profile(name: str) -> None:
         ("series/naruto.md", True),
         ("prompt.md", True),
         ("assistant.json", True),
+        ("kinds.json", True),
+        ("notes.json", False),
         ("intents/human.txt", True),
         ("intents/held_out.jsonl", False),
         ("queries.jsonl", False),
@@ -87,19 +125,3 @@ def test_compare_tells_added_changed_and_removed() -> None:
     assert (change.added, change.changed, change.removed) == (("d",), ("b",), ("a",))
     assert not change.is_empty
     assert compare({"a": "1"}, {"a": "1"}).is_empty
-
-
-def test_the_example_store_can_be_read_and_is_large_enough() -> None:
-    files = {
-        path.relative_to(KNOWLEDGE).as_posix(): path.read_bytes()
-        for path in KNOWLEDGE.rglob("*")
-        if path.is_file()
-    }
-    corpus = read_corpus(files)
-    assert sum(document.kind == "series" for document in corpus.documents) >= 32
-    assert len(corpus.documents) >= 40
-    for label in INTENT_LABELS:
-        assert sum(example.label == label for example in corpus.examples) >= 25
-    assert len(corpus.assistant.suggestions) == 4
-    ids = {document.id for document in corpus.documents}
-    assert all(Path(name).stem in ids for name in files if "/" in name and name.endswith(".md"))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.contracts.knowledge import Document
+from shared.contracts.knowledge import Document, KindRule
 from shared.errors import MalformedDocument
 from shared.policy.documents import (
     DOCUMENT_LIMIT_CHARACTERS,
@@ -14,6 +14,7 @@ from shared.policy.documents import (
 )
 from tests.fakes.knowledge import series_document
 
+RULES = {"series": KindRule(catalogue=True, required=("author", "genres")), "policy": KindRule()}
 POLICY = "---\nid: returns\ntitle: Returns\nkind: policy\n---\n\n"
 
 
@@ -43,20 +44,25 @@ def test_parse_document_takes_quotes_comments_blank_lines_and_a_byte_order_mark(
         ("---\nid: a\nid: b\n---\nText", 3, "given twice"),
         ("---\nid: a\ntitle: [A\nkind: policy\n---\nText", 3, "one bracket"),
         ("---\nid: a\ntitle: A\nkind: poem\n---\nText", 4, "must be series or policy"),
+        ("---\nid: a\ntitle: A\nkind: A Poem\n---\nText", 4, "`kind` may be one word"),
         ("---\nid: a\nkind: policy\n---\nText", 4, "`title` is missing"),
         ("---\nid: a\ntitle: [A, B]\nkind: policy\n---\nText", 3, "must have one value"),
         ("---\nid: Two Words\ntitle: A\nkind: policy\n---\nText", 2, "`id` may hold"),
         ("---\nid: a\ntitle: A\nkind: policy\n---\n \n", 5, "no text"),
-        ("---\nid: a\ntitle: A\nkind: series\nauthor: B\n---\nText", 6, "demographic, genres"),
+        ("---\nid: a\ntitle: A\nkind: series\nyear: 1\n---\nText", 6, "needs author, genres"),
         (POLICY + "a" * DOCUMENT_LIMIT_CHARACTERS, 0, "longer than"),
     ],
 )
 def test_parse_document_names_the_document_and_the_line(text: str, line: int, reason: str) -> None:
     with pytest.raises(MalformedDocument, match=r"policies/x\.md") as caught:
-        parse_document("policies/x.md", text)
+        parse_document("policies/x.md", text, RULES)
     assert caught.value.document == "policies/x.md"
     assert caught.value.line == line
     assert reason in caught.value.reason
+
+
+def test_parse_document_takes_any_kind_where_no_rules_are_given() -> None:
+    assert parse_document("a.md", "---\nid: a\ntitle: A\nkind: poem\n---\nText").kind == "poem"
 
 
 def test_cut_passages_cuts_a_policy_at_its_headings() -> None:
@@ -72,11 +78,18 @@ def test_cut_passages_cuts_a_policy_at_its_headings() -> None:
 
 def test_cut_passages_gives_every_passage_of_a_series_its_facts() -> None:
     body = " ".join(f"Sentence number {number} about whales." for number in range(60))
-    passages = cut_passages(parse_document("s.md", series_document(body=body).decode()))
+    passages = cut_passages(parse_document("s.md", series_document(body=body).decode()), RULES)
     assert len(passages) > 1
     assert all(passage.text.startswith("Sea Song by Mina Ito.") for passage in passages)
     assert all("Volumes: 3." in passage.text for passage in passages)
     assert passages[0].names == ("Sea Song", "umi no uta", "Mina Ito")
+
+
+def test_cut_passages_needs_no_author_for_a_thing_on_offer() -> None:
+    text = "---\nid: raven\ntitle: Raven\nkind: bike\ngears: 21\n---\nA black bicycle."
+    (passage,) = cut_passages(parse_document("b.md", text), {"bike": KindRule(catalogue=True)})
+    assert passage.text == "Raven. Gears: 21.\nA black bicycle."
+    assert passage.facts == {"gears": ("21",)}
 
 
 def test_cut_passages_cuts_a_sentence_only_when_it_is_too_long_alone() -> None:
@@ -92,7 +105,7 @@ def test_cut_passages_never_exceeds_the_limit(body: str, title: str) -> None:
     facts = {"author": ("A",), "aliases": (title,)}
     for kind in ("series", "policy"):
         document = Document(id="a", title=title, kind=kind, facts=facts, body=body)
-        assert all(len(p.text) <= PASSAGE_LIMIT_CHARACTERS for p in cut_passages(document))
+        assert all(len(p.text) <= PASSAGE_LIMIT_CHARACTERS for p in cut_passages(document, RULES))
 
 
 @given(st.lists(st.sampled_from(["whale", "song.", "a" * 300, "sea!"]), min_size=1, max_size=60))
