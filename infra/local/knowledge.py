@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.local.aws import connect
 from infra.local.errors import StackError
+from infra.local.sample_orders import sample_orders
 from infra.package import Bundle
 from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
 from shared.policy.corpus import is_corpus_file
@@ -23,17 +25,31 @@ class KnowledgeSeeder:
     is put back when neither a document nor the function that builds it has changed.
     """
 
-    def __init__(self, folder: Path, cache: Path, endpoint_url: str, builder: Bundle) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        cache: Path,
+        endpoint_url: str,
+        builder: Bundle,
+        *,
+        today: date,
+        orders_prefix: str,
+    ) -> None:
         self._files = dict(_corpus(folder))
+        self._orders = {
+            orders_prefix + name: body for name, body in sample_orders(folder / "orders", today)
+        }
         self._kept = cache / f"index-{self._fingerprint(builder)}"
         self._endpoint_url = endpoint_url
         self._s3 = connect("s3", endpoint_url)
 
     def seed(self, bucket: str, function: str) -> None:
-        """Upload the documents, then restore the index or have `function` build it."""
+        """Upload documents and sample orders, then restore the index or have `function` build it."""
         try:
             for name, body in self._files.items():
                 self._s3.put_object(Bucket=bucket, Key=DOCUMENTS_PREFIX + name, Body=body)
+            for key, body in self._orders.items():
+                self._s3.put_object(Bucket=bucket, Key=key, Body=body)
             if self._kept.exists():
                 self._s3.put_object(Bucket=bucket, Key=INDEX_KEY, Body=self._kept.read_bytes())
             else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -127,6 +128,8 @@ class Stack:
                 ROOT / "build/knowledge",
                 emulator_url,
                 builder=bundles["knowledge_refresh"],
+                today=datetime.fromtimestamp(SystemClock().now_ms() / 1_000, UTC).date(),
+                orders_prefix=self._settings.aws.orders_prefix,
             ).seed(deployment.knowledge_bucket, deployment.refresh_function)
         with step("orchestrator, queue_runner, gateway"):
             self._start_services(deployment)

@@ -13,9 +13,9 @@ from shared.policy.names import everyday_words, is_meant, is_telling, mentions, 
 Trait = tuple[str, str]
 """A kind of fact and one of its values."""
 # A theme says more about a title than its genre, and much more than the age of its readers.
-_WEIGHTS = {"themes": 1.0, "genres": 0.4, "demographic": 0.1}
+_WEIGHTS = {"themes": 1.0, "genres": 0.7, "demographic": 0.5}
 # Enough to order titles that share the same, too little to outweigh a theme.
-_NEARNESS_WEIGHT = 0.5
+_NEARNESS_WEIGHT = 0.2
 _SHARED_THEMES = 2
 _NAMED_SCORE = 1.0
 
@@ -34,7 +34,8 @@ class TitleShelf:
         self._rarity = _rarity(self._traits)
         self._traits_by_name: dict[str, list[Trait]] = {}
         for trait in self._rarity:
-            self._traits_by_name.setdefault(plain_name(trait[1]), []).append(trait)
+            for name in _names_of(trait[1]):
+                self._traits_by_name.setdefault(name, []).append(trait)
         self._longest_trait = _longest(self._traits_by_name)
 
     def named(self, text: str, limit: int) -> tuple[Passage, ...]:
@@ -60,7 +61,7 @@ class TitleShelf:
             shared = [trait for trait in traits if trait in wanted]
             tells = any(trait[0] != "demographic" or trait in asked for trait in shared)
             if at not in named and tells:
-                score = sum(self._rarity[trait] * (2 if trait in asked else 1) for trait in shared)
+                score = self._overlap(shared, traits, wanted, asked)
                 score += _NEARNESS_WEIGHT * float(nearness[at])
                 is_close = not named or _themes(shared) >= _SHARED_THEMES
                 found.append((is_close, score, at, shared))
@@ -73,6 +74,15 @@ class TitleShelf:
                 like=like,
             )
             for _, score, at, shared in found[:limit]
+        )
+
+    def _overlap(
+        self, shared: list[Trait], traits: Iterable[Trait], wanted: set[Trait], asked: set[Trait]
+    ) -> float:
+        """The weight of what is shared, as a share of all that either has; what is asked for counts by itself."""
+        in_all = sum(self._rarity[trait] for trait in wanted.union(traits))
+        return sum(self._rarity[trait] for trait in shared) / in_all + sum(
+            trait in asked for trait in shared
         )
 
     def _named(self, text: str) -> list[int]:
@@ -105,6 +115,11 @@ def _longest(names: Iterable[str]) -> int:
 
 def _traits(entry: PassageEntry) -> tuple[Trait, ...]:
     return tuple((kind, value) for kind in _WEIGHTS for value in entry.facts.get(kind, ()))
+
+
+def _names_of(trait: str) -> set[str]:
+    """How people say it: of "cooking and food" either half is enough."""
+    return {name for name in map(plain_name, (trait, *trait.split(" and "))) if is_telling(name)}
 
 
 def _rarity(traits: Sequence[Sequence[Trait]]) -> Mapping[Trait, float]:

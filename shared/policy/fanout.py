@@ -14,6 +14,8 @@ TITLE_SOURCES: frozenset[Source] = frozenset({"catalogue", "recommendations"})
 FIT_SHARE = 0.5
 """A passage of less than this share of the best one's score only mentions the subject in passing."""
 
+NAMED_FIT_SHARE = 0.8
+
 _CHEAP: tuple[Source, ...] = ("catalogue", "retrieval")
 _SOURCES: MappingProxyType[str, tuple[Source, ...]] = MappingProxyType(
     {
@@ -40,11 +42,17 @@ def sources_for(label: str) -> tuple[Source, ...]:
     return _SOURCES.get(label, _OTHERS)
 
 
-def fitting(passages: Iterable[Passage], floor: float) -> tuple[Passage, ...]:
-    """The passages near enough to the question to be worth their tokens, in their order."""
+def fitting(
+    passages: Iterable[Passage], floor: float, *, is_named: bool = False
+) -> tuple[Passage, ...]:
+    """The passages near enough to the question to be worth their tokens, in their order.
+
+    `is_named`: the question names what it is about, so others have to be almost as near.
+    """
     found = tuple(passages)
     best = max((passage.score for passage in found), default=0.0)
-    return tuple(passage for passage in found if passage.score >= max(floor, FIT_SHARE * best))
+    least = max(floor, best * (NAMED_FIT_SHARE if is_named else FIT_SHARE))
+    return tuple(passage for passage in found if passage.score >= least)
 
 
 def merged(

@@ -107,6 +107,12 @@ _ASKING = re.compile(
     r"quién|qué|cuándo|dónde|cuál|cuánto\w*)\b",
     re.IGNORECASE,
 )
+# Memory answers these by itself.
+_ABOUT_THE_TALK = re.compile(
+    r"\b(?:did|have|had) (?:i|we|you)\b.*\b(?:ask|asked|say|said|tell|told|write|wrote|mention)"
+    r"|\b(?:my|your|the) (?:last|previous|earlier|first) (?:question|message|answer)",
+    re.IGNORECASE,
+)
 _EMPTY = frozenset(
     [
         "a",
@@ -282,10 +288,18 @@ _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
 def may_lean(text: str) -> bool:
     """True when the message may mean something said before: it points back, goes on, or says next to nothing."""
     words = _words(text)
-    if not words or len(words) > _MAX_WORDS:
+    if not words or len(words) > _MAX_WORDS or _ABOUT_THE_TALK.search(text):
         return False
-    points = not _POINTING.isdisjoint(words) or _GOING_ON.match(text.strip()) is not None
-    return points or place_meant(text) is not None or says_little(text)
+    return points_back(text) or says_little(text)
+
+
+def points_back(text: str) -> bool:
+    """True when a word of the message stands for something said before."""
+    return (
+        not _POINTING.isdisjoint(_words(text))
+        or _GOING_ON.match(text.strip()) is not None
+        or place_meant(text) is not None
+    )
 
 
 def says_little(text: str) -> bool:

@@ -69,7 +69,7 @@ class FanOut:
         return Findings(
             passages=merged(
                 facts or (),
-                fitting(retrieved or (), limits.passage_score_floor),
+                fitting(retrieved or (), limits.passage_score_floor, is_named=bool(facts or orders)),
                 similar or (),
                 limits.passages_per_prompt,
             ),

@@ -16,6 +16,7 @@ from shared.policy.follow_up import (
     choose_subjects,
     marked_text,
     may_lean,
+    points_back,
     says_little,
     search_text,
 )
@@ -73,8 +74,7 @@ class Understanding:
         if is_idle and not asks(question):
             return wish
         if not is_idle and not TITLE_SOURCES.intersection(sources):
-            # A rule of the store, or an order: the question before tells which.
-            return Wish(wish.intent, together, leans=True) if says_little(question) else wish
+            return await self._resolve_rule(wish, recalled[-1].user_text)
         if await self._catalogue.named(question, 1):
             return wish
         subjects = await self._subjects(question, recalled)
@@ -86,6 +86,18 @@ class Understanding:
             return wish
         before = await self._classify(recalled[-1].user_text)
         return Wish(before, together, leans=True) if sources_for(before.label) else wish
+
+    async def _resolve_rule(self, wish: Wish, before: str) -> Wish:
+        """A question about rules of the store or about orders: the one before tells which are meant."""
+        question = wish.search_text
+        if not (points_back(question) and says_little(question)):
+            return wish
+        intent = wish.intent
+        if "orders" not in sources_for(intent.label):
+            # "When will it arrive?" after "Where is my order?" is about the order, not about parcels at large.
+            earlier = await self._classify(before)
+            intent = earlier if "orders" in sources_for(earlier.label) else intent
+        return Wish(intent, f"{before} {question}", leans=True)
 
     async def _subjects(self, question: str, recalled: Sequence[HistoryEntry]) -> Sequence[str]:
         """Titles of the newest turn that named any."""

@@ -1,158 +1,147 @@
-"""The offline answer: put together from the prompt's own passages, history and question.
+"""The offline answer: put together from the prompt's own rules, findings, history and question.
 
-Pure and simple on purpose: word overlap picks sentences, so what the answer quotes shows whether
-retrieval, memory and prompt did their work.
+Pure and simple on purpose: words in common pick sentences, so what an answer says shows whether retrieval, fan-out,
+memory and prompt did their work.
 """
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from infra.local.model_server.found_elements import Element, Found, own_words, read_found
 from infra.local.model_server.messages import MessagesRequest
-
-_PASSAGE = re.compile(
-    r'<passage\b[^>]*?\bid="(?P<id>[^"]*)"(?:[^>]*?\btitle="(?P<title>[^"]*)")?[^>]*>(?P<body>.*?)'
-    r"</passage>",
-    re.DOTALL,
+from infra.local.model_server.order_talk import talk_about_orders
+from infra.local.model_server.wording import (
+    asked_author,
+    asked_facts,
+    best_sentences,
+    is_fact,
+    sentences,
+    shortened,
+    words,
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-_WORD = re.compile(r"\w+")
+
+SIGNATURE = "*Written by the offline model.*"
 _RECALL = re.compile(
     r"\bwhat (did|have|had) i\b.*\b(ask|say|said|tell|told|write|mention)"
     r"|\b(my|the) (last|previous|earlier|first) (question|message)"
     r"|\b(did|do) you remember\b|\bwhat were we (talking|speaking)\b",
     re.IGNORECASE,
 )
-_STOP_WORD_LIST = (
-    "a about all an and any are as at be been but by can could did do does for from had has have how "
-    "i if in into is it its like me my no not of on one or please some so tell than that the their "
-    "them then there these they this to up was we were what when where which who why will with would "
-    "you your recommend suggest want need looking know"
+_SMALL_TALK = (
+    (
+        r"^\W*(thanks?|thank you|thx|ty|cheers|danke|merci|gracias|great|perfect|cool|nice|awesome)\b",
+        "You are welcome!",
+    ),
+    (r"^\W*(bye|goodbye|see you|good night|ciao|tschüss)\b", "Goodbye, and happy reading!"),
+    (r"\bhow are (you|u)\b|\bhow('s| is) it going\b", "All is well here, thank you."),
+    (r"\b(who|what) are you\b|\bare you (a )?(bot|human|real|robot|ai)\b", "I am a program."),
+    (r"\bjoke\b", "Jokes are better in the books than from me."),
+    (r"^\W*(hi|hello|hey|hallo|good (morning|evening|afternoon)|bonjour|hola|moin)\b", "Hello!"),
 )
-_STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
-_MAX_SENTENCES = 3
-_MAX_PASSAGES = 2
+# With an order at hand the store's pages are quoted only to a question about what may be done.
+_RULE_ASKED = re.compile(
+    r"\b(can|could|may|how|refund|return|cancel|change|exchange|late|lost|missing|damaged)\b", re.I
+)
+_DUTY = re.compile(r"\bYou (help [^.]+)\.")
+_MAX_PAGES = 2
+_MAX_SUGGESTIONS = 4
 _MAX_RECALLED = 3
-_MAX_QUOTE_CHARS = 200
-
-SIGNATURE = "*Written by the offline model of the local stack.*"
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """One retrieved passage of the prompt."""
-
-    id: str
-    title: str
-    body: str
-
-
-def find_passages(texts: Sequence[str]) -> tuple[Passage, ...]:
-    """Passages of the prompt in the order given (best first, as retrieval ranks them)."""
-    return tuple(
-        Passage(
-            id=html.unescape(match["id"]),
-            title=html.unescape(match["title"] or match["id"]),
-            body=html.unescape(match["body"]).strip(),
-        )
-        for text in texts
-        for match in _PASSAGE.finditer(text)
-    )
+_MAX_SENTENCES = 3
 
 
 def compose_answer(request: MessagesRequest) -> str:
     """A short Markdown answer to the newest user message."""
     texts = request.last_user_texts()
-    question = _own_words(texts[-1]) if texts else ""
+    question = own_words(texts[-1]) if texts else ""
+    return f"{_answer(request, question, read_found(texts))}\n\n{SIGNATURE}"
+
+
+def _answer(request: MessagesRequest, question: str, found: Found) -> str:
     earlier = _earlier_questions(request)
     if _RECALL.search(question):
-        return _recall(earlier)
-    passages = find_passages(texts)
-    wanted = _words(question)
+        return _recall(question, earlier)
+    wanted = words(question)
     if len(wanted) < 2 and earlier:
-        wanted |= _words(earlier[-1])
-    quotes = _best_quotes(passages, wanted)
-    if quotes:
-        return _quote(quotes, len(passages))
-    return _nothing_found(question, len(earlier))
-
-
-def _own_words(text: str) -> str:
-    """The last block without retrieved passages, should a prompt put both into one block."""
-    return re.sub(r"<passages>.*?</passages>", "", text, flags=re.DOTALL).strip()
+        wanted |= words(earlier[-1])
+    parts: list[str] = []
+    if found.has_orders:
+        parts.append(talk_about_orders(question, found.orders))
+    if found.similar:
+        parts.append(_suggest(found.similar))
+    elif found.passages and (not parts or _RULE_ASKED.search(question)):
+        parts.append(_tell(question, found.passages, wanted, most=1 if parts else _MAX_PAGES))
+    return "\n\n".join(parts) or _without_findings(request, question)
 
 
 def _earlier_questions(request: MessagesRequest) -> list[str]:
     asked = [
-        _own_words(message.texts()[-1])
+        own_words(message.texts()[-1])
         for message in request.messages
         if message.role == "user" and message.texts()
     ]
     return asked[:-1] if request.messages[-1].role == "user" else asked
 
 
-def _recall(earlier: Sequence[str]) -> str:
+def _recall(question: str, earlier: Sequence[str]) -> str:
     if not earlier:
-        return f"This is the first message I see in this conversation.\n\n{SIGNATURE}"
-    lines = "\n".join(f"- “{_shortened(text)}”" for text in earlier[-_MAX_RECALLED:])
+        return "This is the first message I see in this conversation."
+    if "first" in question.casefold():
+        return f"The first message I see is: “{shortened(earlier[0])}”"
+    lines = "\n".join(f"- “{shortened(text)}”" for text in earlier[-_MAX_RECALLED:])
     count = len(earlier)
     noun = "message" if count == 1 else "messages"
-    return f"Before this you wrote {count} {noun}; the newest:\n\n{lines}\n\n{SIGNATURE}"
+    return f"Before this you wrote {count} {noun}; the newest:\n\n{lines}"
 
 
-def _quote(quotes: Sequence[tuple[Passage, list[str]]], seen: int) -> str:
-    parts = [f"**{passage.title}**: {' '.join(sentences)}" for passage, sentences in quotes]
-    body = "\n\n".join(parts)
-    noun = "passage" if seen == 1 else "passages"
-    return f"Here is what I found ({seen} {noun} read):\n\n{body}\n\n{SIGNATURE}"
+def _suggest(similar: Sequence[Element]) -> str:
+    like = similar[0].attributes.get("like", "")
+    opening = f"If you like {like}, try these:" if like else "These have what you are looking for:"
+    lines = []
+    for element in similar[:_MAX_SUGGESTIONS]:
+        shares = element.attributes.get("shares", "")
+        age = next((each for each in asked_facts("age", element.body)), "")
+        warning = " (mature)" if "mature" in age else ""
+        (told,) = best_sentences(_without_lead(element), frozenset(), 1) or ("",)
+        lines.append(f"- **{element.title}**{warning}: {shares}. {told}".rstrip())
+    return "\n".join((opening, "", *lines))
 
 
-def _nothing_found(question: str, earlier: int) -> str:
-    said = f"You wrote “{_shortened(question)}”. " if question else ""
-    memory = f" I have {earlier} earlier message(s) of yours in view." if earlier else ""
-    return (
-        f"{said}I have no passage at hand that answers this, and an offline model does not invent "
-        f"one.{memory}\n\n{SIGNATURE}"
-    )
-
-
-def _best_quotes(
-    passages: Sequence[Passage], wanted: frozenset[str]
-) -> list[tuple[Passage, list[str]]]:
-    """The passages that share most words with the question, each with its best sentences."""
-    scored = [(_score(passage, wanted), -rank) for rank, passage in enumerate(passages)]
-    best = sorted((pair for pair in scored if pair[0] > 0), reverse=True)[:_MAX_PASSAGES]
-    # A passage that fits far worse than the best one only mentions the subject in passing.
-    best = [pair for pair in best if 2 * pair[0] >= best[0][0]]
-    return [(passages[-rank], _best_sentences(passages[-rank], wanted)) for _, rank in best]
-
-
-def _score(passage: Passage, wanted: frozenset[str]) -> int:
-    return 2 * len(wanted & _words(passage.title)) + len(wanted & _words(passage.body))
-
-
-def _best_sentences(passage: Passage, wanted: frozenset[str]) -> list[str]:
-    sentences = [s.strip(" \t#*-") for s in _SENTENCE_END.split(passage.body)]
-    sentences = [sentence for sentence in sentences if sentence]
-    ranked = sorted(range(len(sentences)), key=lambda i: (-len(wanted & _words(sentences[i])), i))[
-        :_MAX_SENTENCES
+def _tell(question: str, passages: Sequence[Element], wanted: frozenset[str], *, most: int) -> str:
+    """What the pages say that share most words with the question; the nearest page when none shares any."""
+    scores = [
+        2 * len(wanted & words(each.title)) + len(wanted & words(each.body)) for each in passages
     ]
-    return [_shortened(sentences[index]) for index in sorted(ranked)]
-
-
-def _words(text: str) -> frozenset[str]:
-    """Content words, lower case, a plural `s` removed."""
-    words = (word.lower() for word in _WORD.findall(text))
-    return frozenset(
-        word.removesuffix("s") if len(word) > 3 else word
-        for word in words
-        if word not in _STOP_WORDS and len(word) > 1
+    best = max(scores)
+    # A page that fits far worse than the best one only mentions the subject in passing.
+    chosen = [each for each, score in zip(passages, scores, strict=True) if 2 * score >= best]
+    chosen.sort(key=lambda each: -scores[passages.index(each)])
+    chosen = list({each.title: each for each in reversed(chosen)}.values())[::-1]
+    return "\n\n".join(
+        f"**{each.title}**: {_told_of(question, each, wanted)}"
+        for each in chosen[: most if best else 1]
     )
 
 
-def _shortened(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _MAX_QUOTE_CHARS else text[: _MAX_QUOTE_CHARS - 1] + "…"
+def _told_of(question: str, page: Element, wanted: frozenset[str]) -> str:
+    author, facts = asked_author(question, page.body), asked_facts(question, page.body)
+    if author or facts:
+        about = [*([author] if author else []), *([f"{'; '.join(facts)}."] if facts else [])]
+        return " ".join(part[0].upper() + part[1:] for part in about)
+    return " ".join(best_sentences(page.body, wanted, _MAX_SENTENCES))
+
+
+def _without_lead(element: Element) -> str:
+    """The body without its facts and the line that names the author."""
+    told = [each for each in sentences(element.body) if not is_fact(each)]
+    return " ".join(told[1:] or told)
+
+
+def _without_findings(request: MessagesRequest, question: str) -> str:
+    duty = _DUTY.search(request.system_text())
+    offer = f"I {duty[1]}." if duty else "Ask me about what this assistant knows."
+    for pattern, reply in _SMALL_TALK:
+        if re.search(pattern, question, re.IGNORECASE):
+            return f"{reply} {offer}"
+    return f"I found nothing about that, and I do not guess. {offer}"

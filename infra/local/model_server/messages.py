@@ -51,6 +51,12 @@ class MessagesRequest(msgspec.Struct, frozen=True):
                 return message.texts()
         return ()
 
+    def system_text(self) -> str:
+        """The rules that the conversation stands under."""
+        if isinstance(self.system, str):
+            return self.system
+        return "\n".join(block.text for block in self.system)
+
     def input_tokens(self) -> int:
         """An estimate at four UTF-8 bytes a token, at least 1."""
         texts = [self.system] if isinstance(self.system, str) else [b.text for b in self.system]

@@ -1,64 +1,160 @@
-from infra.local.model_server.answering import SIGNATURE, compose_answer, find_passages
+"""What the offline model says: a function of the prompt alone, of everything that the prompt brought."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from infra.local.model_server.answering import SIGNATURE, compose_answer
 from infra.local.model_server.messages import Block, Message, MessagesRequest
 
 PASSAGES = (
     "<passages>\n"
-    '<passage id="returns" title="Returns &amp; refunds">You may return unread volumes within 30 '
+    '<passage id="returns#1" title="Returns &amp; refunds">You may return unread volumes within 30 '
     "days. Refunds take five days. We also like cats.</passage>\n"
-    '<passage id="berserk" title="Berserk">Berserk is a dark fantasy by Kentaro Miura.</passage>\n'
+    '<passage id="berserk#1" title="Berserk">Berserk by Kentaro Miura. Genres: dark fantasy. Volumes: 43. '
+    "Volumes as of: 2025. Status: ongoing. Age: mature. Also known as kenpuu denki.\n"
+    "A mercenary is hunted by demons.</passage>\n"
     "</passages>"
 )
+SIMILAR = (
+    "<similar_titles>\n"
+    '<similar_title id="claymore#1" title="Claymore" shares="revenge, action" like="Berserk">Claymore by Norihiro '
+    "Yagi. Volumes: 27. Age: mature.\nWarriors hunt shape-shifters. The end.</similar_title>\n"
+    '<similar_title id="pluto#1" title="Pluto" shares="revenge" like="Berserk">Pluto by Naoki Urasawa. '
+    "Volumes: 8.\nA robot detective investigates.</similar_title>\n"
+    "</similar_titles>"
+)
+RULES = "You are Shelf. You help readers choose books and find their orders. Be kind."
 
 
-def request(question, *, passages=None, history=()):
+def answer(question: str, data: str = "", history: Sequence[tuple[str, str]] = ()) -> str:
     messages = [Message(role=role, content=text) for role, text in history]
-    blocks = [Block(text=text) for text in (passages, question) if text]
-    return MessagesRequest(
-        model="m", max_tokens=100, messages=[*messages, Message(role="user", content=blocks)]
+    blocks = [Block(text=text) for text in (data, question) if text]
+    request = MessagesRequest(
+        model="m",
+        max_tokens=100,
+        system=RULES,
+        messages=[*messages, Message(role="user", content=blocks)],
+    )
+    return compose_answer(request)
+
+
+@pytest.mark.parametrize(
+    "question", ["Who wrote Berserk?", "hello", "what did I ask before?", "xyzzy"]
+)
+def test_every_answer_says_once_that_an_offline_model_wrote_it(question: str) -> None:
+    said = answer(question, PASSAGES)
+
+    assert said.endswith(SIGNATURE)
+    assert said.count("offline") == 1
+
+
+def test_a_question_for_facts_is_answered_with_those_facts_alone() -> None:
+    assert answer("How many volumes of Berserk, and is it finished?", PASSAGES).startswith(
+        "**Berserk**: Volumes: 43; status: ongoing.\n"
+    )
+    assert answer("Who wrote Berserk?", PASSAGES).startswith(
+        "**Berserk**: Berserk by Kentaro Miura.\n"
     )
 
 
-def test_passages_are_read_with_their_titles_unescaped():
-    found = find_passages([PASSAGES])
-    assert [(p.id, p.title) for p in found] == [
-        ("returns", "Returns & refunds"),
-        ("berserk", "Berserk"),
+def test_a_title_is_told_of_by_its_description() -> None:
+    said = answer("Tell me about Berserk", PASSAGES)
+
+    assert "A mercenary is hunted by demons." in said
+    assert "Volumes" not in said
+    assert "Refunds" not in said
+
+
+def test_the_answer_quotes_the_page_that_shares_words_with_the_question() -> None:
+    said = answer("Can I return volumes?", PASSAGES)
+
+    assert "**Returns & refunds**: You may return unread volumes within 30 days." in said
+    assert "**Berserk**" not in said
+
+
+def test_what_was_found_is_used_even_when_no_word_is_shared() -> None:
+    said = answer("asdf?", PASSAGES)
+
+    assert "**Returns & refunds**" in said
+    assert "nothing" not in said
+
+
+def test_suggestions_name_what_they_share_and_who_they_are_for() -> None:
+    said = answer("something like Berserk", f"{SIMILAR}\n{PASSAGES}")
+
+    assert said.startswith(
+        "If you like Berserk, try these:\n\n- **Claymore** (mature): revenge, action. Warriors hunt"
+    )
+    assert "- **Pluto**: revenge. A robot detective investigates." in said
+    assert "**Returns & refunds**" not in said
+
+
+def test_suggestions_without_a_model_are_what_was_looked_for() -> None:
+    said = answer("revenge please", SIMILAR.replace(' like="Berserk"', ""))
+
+    assert said.startswith("These have what you are looking for:")
+
+
+def test_an_order_comes_before_the_rule_that_the_question_is_about() -> None:
+    orders = '<orders>\n<order number="MA-1" status="shipped" placed="2026-11-27">1 x Pluto</order>\n</orders>'
+
+    assert answer("Where is my order?", f"{orders}\n{PASSAGES}").startswith(
+        "Order **MA-1** is **shipped**"
+    )
+    assert "**Returns" not in answer("Where is my order?", f"{orders}\n{PASSAGES}")
+    both = answer("Can I return unread volumes of my order?", f"{orders}\n{PASSAGES}")
+    assert both.index("**MA-1**") < both.index("**Returns & refunds**")
+
+
+def test_asked_for_the_past_it_names_earlier_messages() -> None:
+    history = [
+        ("user", "Do you have Akira?"),
+        ("assistant", "Yes."),
+        ("user", "Thanks"),
+        ("assistant", "!"),
     ]
 
-
-def test_the_answer_quotes_the_passage_that_shares_words_with_the_question():
-    answer = compose_answer(request("Who wrote Berserk?", passages=PASSAGES))
-    assert "**Berserk**: Berserk is a dark fantasy by Kentaro Miura." in answer
-    assert "Refunds" not in answer
-
-
-def test_every_answer_says_that_an_offline_model_wrote_it():
-    for question in ("Who wrote Berserk?", "hello", "what did I ask before?"):
-        assert compose_answer(request(question, passages=PASSAGES)).endswith(SIGNATURE)
+    said = answer("What did I ask before?", history=history)
+    assert "2 messages" in said
+    assert "- “Do you have Akira?”\n- “Thanks”" in said
+    assert "“Do you have Akira?”" in answer("What was my first question?", history=history)
+    assert "“Thanks”" not in answer("What was my first question?", history=history)
 
 
-def test_asked_for_the_past_it_names_earlier_messages():
-    history = [("user", "Do you have Akira?"), ("assistant", "Yes.")]
-    answer = compose_answer(request("What did I ask before?", history=history))
-    assert "“Do you have Akira?”" in answer
+def test_asked_for_the_past_at_the_start_it_says_there_is_none() -> None:
+    assert "first message" in answer("what did I ask you before?")
 
 
-def test_asked_for_the_past_at_the_start_it_says_there_is_none():
-    assert "first message" in compose_answer(request("what did I ask you before?"))
-
-
-def test_a_short_follow_up_leans_on_the_question_before():
+def test_a_short_follow_up_leans_on_the_question_before() -> None:
     history = [("user", "Can I return unread volumes?"), ("assistant", "Yes.")]
-    answer = compose_answer(request("and then?", passages=PASSAGES, history=history))
-    assert "Returns & refunds" in answer
+
+    assert "Returns & refunds" in answer("and then?", PASSAGES, history)
 
 
-def test_without_a_fitting_passage_it_invents_nothing():
-    answer = compose_answer(request("weather tomorrow", passages=PASSAGES))
-    assert "no passage" in answer
-    assert "**" not in answer
+@pytest.mark.parametrize(
+    ("question", "begin"),
+    [
+        ("hi there", "Hello!"),
+        ("Thank you so much!", "You are welcome!"),
+        ("bye", "Goodbye"),
+        ("how are you?", "All is well"),
+        ("are you a bot?", "I am a program."),
+        ("blorp fnord wibble", "I found nothing about that"),
+        ("What is the weather tomorrow?", "I found nothing about that"),
+    ],
+)
+def test_small_talk_and_nonsense_are_answered_with_what_the_assistant_is_for(
+    question: str, begin: str
+) -> None:
+    said = answer(question)
+
+    assert said.startswith(begin)
+    assert "I help readers choose books and find their orders." in said
+    assert "**" not in said
 
 
-def test_passages_and_question_in_one_block_are_told_apart():
-    answer = compose_answer(request(f"{PASSAGES}\nWho wrote Berserk?"))
-    assert "**Berserk**" in answer
+def test_findings_and_question_in_one_block_are_told_apart() -> None:
+    assert "**Berserk**" in answer(f"{PASSAGES}\nWho wrote Berserk?")
