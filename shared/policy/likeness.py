@@ -16,6 +16,11 @@ def likeness(text: str) -> str:
     return text if text.isascii() else text.translate(_table)
 
 
+def folded(text: str) -> str:
+    """The likeness without the difference of capitals; the same length."""
+    return text.lower() if text.isascii() else likeness(text).translate(_fold)
+
+
 class _Table(dict[int, str]):
     """Filled as characters are met; Unicode bounds it."""
 
@@ -38,4 +43,13 @@ def _plain(character: str) -> str:
     return compatible if len(compatible) == 1 else character
 
 
+class _Fold(dict[int, str]):
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        small = character.casefold()
+        found = self[code] = small if len(small) == 1 else character
+        return found
+
+
 _table = _Table()
+_fold = _Fold()

@@ -56,7 +56,7 @@ def find_pii(text: str) -> list[Found]:
     for kind, spans_of in _FINDERS:
         spans = spans_of(plain)
         every += [Found(kind, span) for span in spans]
-        plain = _blanked(plain, spans)
+        plain = blanked(plain, spans)
     return sorted(every, key=lambda found: found.span)
 
 
@@ -65,8 +65,8 @@ def mask_pii(text: str) -> Masked:
     found = find_pii(text)
     if not found:
         return Masked(text, ())
-    pieces = _pieces(text, [(span, MASKS[kind]) for kind, span in found])
-    return Masked("".join(pieces), tuple(one.kind for one in found))
+    masks = [(span, MASKS[kind]) for kind, span in found]
+    return Masked("".join(_pieces(text, masks)), tuple(one.kind for one in found))
 
 
 def mask_values(value: Any) -> Any:
@@ -82,16 +82,16 @@ def mask_values(value: Any) -> Any:
             return value
 
 
-def _blanked(plain: str, spans: list[Span]) -> str:
+def blanked(plain: str, spans: list[Span]) -> str:
     """The likeness with nothing to be found at the spans, of the same length."""
     if not spans:
         return plain
     return "".join(_pieces(plain, [(span, _BLANK * (span.end - span.start)) for span in spans]))
 
 
-def _pieces(text: str, replaced: list[tuple[Span, str]]) -> Iterator[str]:
+def _pieces(text: str, changes: list[tuple[Span, str]]) -> Iterator[str]:
     done = 0
-    for (start, end), replacement in replaced:
+    for (start, end), replacement in changes:
         yield text[done:start]
         yield replacement
         done = end
