@@ -1,4 +1,4 @@
-"""What `POST /v1/chat` was asked: body and headers as one call, or the fault that says why not. Pure."""
+"""What `POST /v1/chat` was asked: body and headers as one call, or the fault that says why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole turn from its frames, as a synchronous call answers it. Pure."""
+"""A whole turn from its frames, as a synchronous call answers it."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from services.gateway.turn_view import frame_head
 CONTENT_TYPE = "text/event-stream"
 COMMENT = b": still here\n\n"
 """Keeps proxies from closing a stream in which nothing happens."""
-_LAST_EVENT_ID = re.compile(r"(\d{1,9})\.(\d{1,9})")
+_LAST_EVENT_ID = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 
 
 def encode_event(frame: bytes) -> bytes:

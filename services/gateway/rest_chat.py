@@ -112,7 +112,7 @@ async def _wait(
     receive: Receive,
     send: Send,
 ) -> None:
-    turn = await waiting.wait(caller, call, disconnected(receive))
+    turn = await waiting.wait(caller, call, partial(disconnected, receive))
     if turn is not None:
         answer = json_response(turn, headers={"x-session-id": call.session_id})
         await answer(scope, receive, send)

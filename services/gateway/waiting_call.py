@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -39,7 +39,7 @@ class WaitingCall:
         self._wait_limit_ms = wait_limit_ms
 
     async def wait(
-        self, caller: Caller, call: ChatCall, gone: Awaitable[None]
+        self, caller: Caller, call: ChatCall, gone: Callable[[], Awaitable[None]]
     ) -> TurnObject | None:
         """The completed turn; None when the caller left (`gone`), whose turn has no reader then.
 
@@ -66,11 +66,14 @@ class WaitingCall:
         raise reply.problem(503, "unavailable", sentence)
 
     async def _collect(
-        self, connection: VirtualConnection, reply: CollectedReply, gone: Awaitable[None]
+        self,
+        connection: VirtualConnection,
+        reply: CollectedReply,
+        gone: Callable[[], Awaitable[None]],
     ) -> bool:
         """Read until the turn's end, the end of the connection or of the time; True when the caller left first."""
         reading = asyncio.ensure_future(_read(connection, reply))
-        left = asyncio.ensure_future(gone)
+        left = asyncio.ensure_future(gone())
         alarm = asyncio.ensure_future(self._clock.sleep(self._wait_limit_ms / 1_000))
         try:
             await asyncio.wait([reading, left, alarm], return_when=asyncio.FIRST_COMPLETED)

@@ -244,7 +244,7 @@ MUTANTS = (
     Mutant(
         "B-05",
         "a closed connection stays a follower",
-        "services/gateway/websocket.py",
+        "services/gateway/leaving.py",
         "                await self._followers.unfollow(turns, connection.follower, now_ms)",
         "                pass",
         f"{_SOCKETS}::test_closing_takes_the_connection_out_of_registry_and_followers",
@@ -252,7 +252,7 @@ MUTANTS = (
     Mutant(
         "B-17",
         "a closed connection stays registered",
-        "services/gateway/websocket.py",
+        "services/gateway/leaving.py",
         "            await self._registry.unregister(connection.follower)",
         "            pass",
         f"{_SOCKETS}::test_closing_takes_the_connection_out_of_registry_and_followers",

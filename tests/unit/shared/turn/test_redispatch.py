@@ -14,6 +14,7 @@ from shared.contracts.server_frames import (
     ResponseFailed,
 )
 from shared.errors import ModelOverloaded
+from shared.policy.limits import DetachedLimits
 from shared.turn.interruption import Interruption
 from tests.fakes.model import Forever, Wait
 from tests.fakes.sweep_world import SweepWorld, crashed_once, ends, seconds, state_of
@@ -322,7 +323,7 @@ class TestNeverClaimed:
     async def test_a_background_turn_is_sent_to_its_own_queue_again_never_to_the_intake(
         self,
     ) -> None:
-        world = SweepWorld(low_limit_ms=60_000)
+        world = SweepWorld(detached=DetachedLimits(normal_ms=60_000, low_ms=60_000))
         async with world.sweeping():
             request = await world.accept("Hi", detached=True, priority="low", ready_at_ms=0)
             await world.ledger.mark_placed(request.ref, "queue", world.clock.now_ms())
