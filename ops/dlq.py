@@ -7,6 +7,7 @@ import asyncio
 import dataclasses
 import getpass
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -166,7 +167,11 @@ def _redrive_of(ports: RedrivePorts) -> Redrive:
 
 
 def _say(options: argparse.Namespace, fields: Any, text: str) -> None:
-    print(json.dumps(fields, ensure_ascii=False) if options.json else text)
+    try:
+        print(json.dumps(fields, ensure_ascii=False) if options.json else text, flush=True)
+    except BrokenPipeError:
+        # Whoever read has what they wanted. At exit Python would flush once more, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _unknown(target: str) -> int:

@@ -133,7 +133,12 @@ def _status(state_dir: Path, *, as_json: bool) -> int:
     if state is None:
         raise StackError("no stack runs from this state folder: `burstchat up` starts one")
     description = status.describe(state, load_credentials(state_dir))
-    print(json.dumps(description, indent=2) if as_json else status.as_text(description))
+    text = json.dumps(description, indent=2) if as_json else status.as_text(description)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Whoever read has what they wanted. At exit Python would flush once more, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -41,14 +41,19 @@ def as_text(description: Mapping[str, Any]) -> str:
         for p in description["processes"]
     ]
     lines.append("")
-    lines += [
-        f"{name:<17}{depth['visible']} visible, {depth['in_flight']} in flight"
-        for name, depth in description["queues"].items()
-    ]
+    lines += [f"{name:<17}{_words(depth)}" for name, depth in description["queues"].items()]
     lines.append("")
     lines += [f"{name:<17}{value}" for name, value in description["tables"].items()]
     lines += [f"{name:<17}{value}" for name, value in description["urls"].items()]
+    if all(process["health"] == "dead" for process in description["processes"]):
+        lines += ["", "Nothing of it runs any more: `burstchat down` clears what is left."]
     return "\n".join(lines)
+
+
+def _words(depth: Mapping[str, Any]) -> str:
+    if depth["visible"] is None or depth["in_flight"] is None:
+        return "unknown: the AWS emulator does not answer"
+    return f"{depth['visible']} visible, {depth['in_flight']} in flight"
 
 
 def _process(record: ProcessRecord) -> dict[str, Any]:

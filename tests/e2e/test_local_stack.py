@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 
 import pytest
 
 from infra.local.processes import start_mark
-from tests.harness.stack import Stack, running_stack
+from tests.harness.stack import BURSTCHAT, Stack, running_stack
 
 ROLES = {"gateway", "orchestrator", "queue_runner", "model_server", "aws_emulator", "valkey"}
 QUEUES = {"burst", "retry", "deferred", "background"}
@@ -51,6 +52,24 @@ def test_the_production_templates_are_deployed_with_the_local_concurrency(stack:
         assert trigger["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
+def test_a_reader_of_the_status_may_leave_early(stack: Stack):
+    """`burstchat status | head -1`: no complaint about the pipe that nobody reads any more."""
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    try:
+        done = subprocess.run(
+            [BURSTCHAT, "status"],
+            env=stack.environment,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(write_end)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_up_again_finds_the_running_stack(stack: Stack):
     again = stack.run("up")
     assert again.returncode == 0
@@ -86,6 +105,9 @@ def test_a_killed_supervisor_takes_every_process_with_it(tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         assert {process["health"] for process in stack.status()["processes"]} == {"dead"}
+        told = stack.run("status").stdout
+        assert "None" not in told
+        assert told.rstrip().endswith("`burstchat down` clears what is left.")
         assert stack.run("down").returncode == 0
         assert stack.run("status").returncode == 1
 

@@ -291,9 +291,11 @@ async def test_the_script_is_found_behind_the_passages_of_the_same_message(clien
     assert len(text_of(await events_of(client, content)).split()) == 2
 
 
-async def test_a_script_with_a_typing_error_is_refused_in_words(client):
-    with pytest.raises(anthropic.BadRequestError, match="unknown fault 'overload'"):
-        await ask(client, "/sim fault=overload")
+async def test_a_script_with_a_typing_error_is_refused_in_words_that_its_user_sees(client):
+    events = await events_of(client, "/sim fault=overload")
+    assert text_of(events).startswith("/sim: unknown fault 'overload'; known: overloaded, ")
+    (ended,) = [event for event in events if event.type == "message_delta"]
+    assert ended.delta.stop_reason == "refusal"
 
 
 async def test_without_a_key_the_answer_is_401(base_url):

@@ -82,6 +82,11 @@ def plan_answer(text: str, max_tokens: int, pace: Pace) -> Plan:
     )
 
 
+def plan_complaint(sentence: str) -> Plan:
+    """A call that says why it follows no script: in words, for whoever typed it, and never as a complete answer."""
+    return Plan(pieces=(sentence,), stop_reason="refusal")
+
+
 def plan_script(script: Script, max_tokens: int) -> Plan:
     """A call that follows a script; whether the fault still applies is the caller's to decide."""
     refusal = _refusal(script)

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-from infra.local.model_server.messages import InvalidRequest
-
 TextKind = Literal["lorem", "emoji", "cjk"]
 
 # Fault name → the count it takes when the script gives none; None = the fault takes no count.
@@ -33,6 +31,10 @@ FAULTS: dict[str, int | None] = {
 }
 MAX_TOKENS = 100_000
 _MAX_TOKENS_PER_S = 100_000
+
+
+class Mistyped(Exception):
+    """A script with an unknown word or a value out of range; the text names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ def find_script(texts: Sequence[str]) -> Script | None:
     searched, so that a document that mentions `/sim` does not steer anything.
 
     Raises:
-        InvalidRequest: the line is a script but has an unknown word or a value out of range.
+        Mistyped: the line is a script but has an unknown word or a value out of range.
     """
     if not texts:
         return None
@@ -85,12 +87,12 @@ def find_script(texts: Sequence[str]) -> Script | None:
 
 
 def parse_script(words: str) -> Script:
-    """Parse the words behind `/sim`; raises InvalidRequest naming the first bad one."""
+    """Parse the words behind `/sim`; raises Mistyped naming the first bad one."""
     values: dict[str, object] = {}
     for word in words.split():
         name, separator, value = word.partition("=")
         if not separator or name not in _NAMES:
-            raise InvalidRequest(f"/sim: unknown word {word!r}; known: {', '.join(sorted(_NAMES))}")
+            raise Mistyped(f"/sim: unknown word {word!r}; known: {', '.join(sorted(_NAMES))}")
         if name == "fault":
             values["fault"], values["fault_count"] = _fault(value)
         else:
@@ -108,7 +110,7 @@ def _value(name: str, value: str) -> object:
         return _integer(name, value, 1) == 1
     if name == "text":
         if value not in _TEXT_KINDS:
-            raise InvalidRequest(f"/sim: text={value!r} is none of {', '.join(_TEXT_KINDS)}")
+            raise Mistyped(f"/sim: text={value!r} is none of {', '.join(_TEXT_KINDS)}")
         return value
     return value
 
@@ -116,16 +118,16 @@ def _value(name: str, value: str) -> object:
 def _fault(value: str) -> tuple[str, int]:
     name, separator, count = value.partition(":")
     if name not in FAULTS:
-        raise InvalidRequest(f"/sim: unknown fault {name!r}; known: {', '.join(FAULTS)}")
+        raise Mistyped(f"/sim: unknown fault {name!r}; known: {', '.join(FAULTS)}")
     default = FAULTS[name]
     if not separator:
         return name, default or 0
     if default is None:
-        raise InvalidRequest(f"/sim: fault {name!r} takes no count")
+        raise Mistyped(f"/sim: fault {name!r} takes no count")
     return name, _integer(name, count, 1_000_000)
 
 
 def _integer(name: str, value: str, highest: int) -> int:
     if not value.isascii() or not value.isdigit() or int(value[:12]) > highest:
-        raise InvalidRequest(f"/sim: {name}={value!r} is not a whole number from 0 to {highest}")
+        raise Mistyped(f"/sim: {name}={value!r} is not a whole number from 0 to {highest}")
     return int(value)

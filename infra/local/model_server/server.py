@@ -22,9 +22,10 @@ from infra.local.model_server.planning import (
     Plan,
     Refusal,
     plan_answer,
+    plan_complaint,
     plan_script,
 )
-from infra.local.model_server.scripting import Script, find_script
+from infra.local.model_server.scripting import Mistyped, find_script
 from infra.local.model_server.stream import (
     PacedStream,
     chunk,
@@ -90,11 +91,10 @@ class ModelServer:
             return _error_response(_AUTHENTICATION, request_id, headers)
         try:
             request = messages.decode_request(body)
-            script = find_script(request.last_user_texts())
         except messages.InvalidRequest as error:
             refusal = Refusal(400, "invalid_request_error", str(error))
             return _error_response(refusal, request_id, headers)
-        call, plan = self._begin(request, script, body)
+        call, plan = self._begin(request, body)
         exchange = _Exchange(
             http=http,
             request=request,
@@ -113,9 +113,11 @@ class ModelServer:
         call.finish("fault" if plan.is_fault else "completed", self._now_ms())
         return response
 
-    def _begin(
-        self, request: messages.MessagesRequest, script: Script | None, body: bytes
-    ) -> tuple[Call, Plan]:
+    def _begin(self, request: messages.MessagesRequest, body: bytes) -> tuple[Call, Plan]:
+        try:
+            script = find_script(request.last_user_texts())
+        except Mistyped as error:
+            return self._log.begin("", self._now_ms()), plan_complaint(str(error))
         if script is None:
             text = compose_answer(request)
             plan = plan_answer(text, request.max_tokens, self._pace)

@@ -1,7 +1,6 @@
 import pytest
 
-from infra.local.model_server.messages import InvalidRequest
-from infra.local.model_server.scripting import FAULTS, Script, find_script, parse_script
+from infra.local.model_server.scripting import FAULTS, Mistyped, Script, find_script, parse_script
 
 
 def test_a_bare_sim_has_the_documented_defaults():
@@ -78,5 +77,5 @@ def test_a_fault_carries_its_count():
     ],
 )
 def test_a_mistyped_script_says_which_word_is_wrong(words, sentence):
-    with pytest.raises(InvalidRequest, match=sentence):
+    with pytest.raises(Mistyped, match=sentence):
         parse_script(words)
