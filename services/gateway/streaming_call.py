@@ -11,6 +11,7 @@ from services.gateway.chat_call import ChatCall
 from services.gateway.collected_reply import CollectedReply
 from services.gateway.event_stream import COMMENT, CONTENT_TYPE, encode_event
 from services.gateway.http_problem import Problem, turn_path, unavailable
+from services.gateway.lifetime import CLOSE_SLOW
 from services.gateway.ordered_reply import OrderedReply
 from services.gateway.turn_view import frame_head
 from services.gateway.virtual_connection import VirtualConnection
@@ -91,12 +92,12 @@ class StreamingCall:
         cut = asyncio.ensure_future(connection.socket.cut_off())
         try:
             await asyncio.wait([gone, writing, cut], return_when=asyncio.FIRST_COMPLETED)
-            if writing.done():
-                writing.result()
-            elif cut.done():
+            if connection.socket.close_code == CLOSE_SLOW:
                 # The reader stands still, so an orderly end would wait for it as well.
                 connection.socket.abort()
                 await gone
+            elif writing.done():
+                writing.result()
         finally:
             for task in (gone, writing, cut):
                 task.cancel()

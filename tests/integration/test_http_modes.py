@@ -412,6 +412,7 @@ async def test_a_draining_gateway_sends_readers_on_and_takes_no_new_ones(
             assert kinds == ["chat.accepted", "chat.response.started", "session.goaway"]
             async with ask(http, world, {**BODY, "session_id": "s3"}) as refused:
                 assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+            assert len(world.intake.submitted) == 2
             assert await events.rest() == []
         left = await waiting
         fault = await left.json()
@@ -441,7 +442,7 @@ async def test_calls_that_wait_are_bounded_by_process_and_by_user() -> None:
 async def test_a_reader_who_stands_still_is_cut_off_and_others_are_served() -> None:
     async with gateway_world(outbox_stuck_ms=200, outbox_bytes=400_000) as world:
         port = world.gateway.public.port
-        _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
         body = json.dumps(BODY).encode()
         writer.write(
             b"POST /v1/chat HTTP/1.1\r\nhost: x\r\naccept: text/event-stream\r\n"
@@ -456,6 +457,9 @@ async def test_a_reader_who_stands_still_is_cut_off_and_others_are_served() -> N
                 await asyncio.sleep(0.01)
         (held,) = await world.ledger.renew_many([turn.ref], world.clock.now_ms())
         assert held.followers == ()  # type: ignore[union-attr]
+        with pytest.raises(ConnectionResetError):
+            while await reader.read(65_536):
+                pass
         writer.close()
 
 
