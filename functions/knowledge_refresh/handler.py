@@ -6,24 +6,23 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
 
-from functions.knowledge_refresh.composition import KnowledgeRefresh, build_knowledge_refresh
+from functions.knowledge_refresh.composition import (
+    ROLE,
+    KnowledgeRefresh,
+    build_knowledge_refresh,
+)
 from functions.knowledge_refresh.refresh import RefreshReport
-from shared.settings import load_settings
+from shared.telemetry import Log
 
-_SERVICE = "knowledge_refresh"
-_LOGGED_NAMES = 50
-logger = Logger(service=_SERVICE)
+_LOGGED_NAMES = 20
+_log = Log(ROLE)
 
 
 @lru_cache(maxsize=1)
 def _function() -> KnowledgeRefresh:
     """Built at the first invocation, kept as long as the execution environment."""
-    settings = load_settings("knowledge_refresh")
-    logger.setLevel(settings.telemetry.log_level.upper())
-    return build_knowledge_refresh(settings)
+    return build_knowledge_refresh()
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -40,22 +39,32 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
 
 
 def _tell(report: RefreshReport, function: KnowledgeRefresh) -> None:
-    metrics = Metrics(namespace=function.metrics_namespace, service=_SERVICE)
-    metrics.add_metric("KnowledgeRefreshFaults", MetricUnit.Count, len(report.faults))
-    metrics.add_metric(
-        "KnowledgeRefreshReplaced", MetricUnit.Count, int(report.status == "replaced")
-    )
+    """One line for the refresh and one for each of the first faults; file names and counts, no texts."""
+    function.metrics.count("KnowledgeRefreshFaults", len(report.faults))
+    function.metrics.count("KnowledgeRefreshReplaced", int(report.status == "replaced"))
     if report.status == "replaced":
-        metrics.add_metric("KnowledgePassages", MetricUnit.Count, report.passages)
-    metrics.flush_metrics()
-    level = logger.error if report.status == "refused" else logger.info
-    level("knowledge.refreshed", extra={"report": _brief(report)})
+        function.metrics.gauge("KnowledgePassages", report.passages)
+    _log.info(
+        "knowledge.refreshed",
+        status=report.status,
+        added=_brief(report.added),
+        added_count=len(report.added),
+        changed=_brief(report.changed),
+        changed_count=len(report.changed),
+        removed=_brief(report.removed),
+        removed_count=len(report.removed),
+        documents=report.documents,
+        passages=report.passages,
+        examples=report.examples,
+        index_bytes=report.index_bytes,
+        faults_count=len(report.faults),
+    )
+    for fault in report.faults[:_LOGGED_NAMES]:
+        _log.error(
+            "knowledge.refused", document=fault.document, line=fault.line, reason=fault.reason
+        )
 
 
-def _brief(report: RefreshReport) -> dict[str, Any]:
-    """The report for a log line, whose size CloudWatch limits: lists end after _LOGGED_NAMES entries."""
-    fields: dict[str, Any] = msgspec.to_builtins(report)
-    return {
-        name: value[:_LOGGED_NAMES] if isinstance(value, tuple | list) else value
-        for name, value in fields.items()
-    } | {f"{name}_count": len(fields[name]) for name in ("added", "changed", "removed", "faults")}
+def _brief(names: tuple[str, ...]) -> str:
+    """The first names; the count beside them tells whether there are more."""
+    return " ".join(names[:_LOGGED_NAMES])

@@ -44,8 +44,11 @@ class IndexRepository(Protocol):
         """The ETags that it was built from, None without a usable index."""
         ...
 
-    def replace(self, corpus: Corpus, fingerprints: Mapping[str, str]) -> None:
-        """Build and put in use, as a whole or not at all."""
+    def replace(self, corpus: Corpus, fingerprints: Mapping[str, str]) -> int:
+        """Build and put in use, as a whole or not at all; answers its size in bytes.
+
+        Raises MalformedDocument when it would be too large for its readers.
+        """
         ...
 
 
@@ -67,6 +70,7 @@ class RefreshReport(msgspec.Struct, frozen=True, kw_only=True):
     documents: int = 0
     passages: int = 0
     examples: int = 0
+    index_bytes: int = 0
     faults: tuple[Fault, ...] = ()
 
 
@@ -84,12 +88,12 @@ def refresh_index(files: CorpusFiles, index: IndexRepository) -> RefreshReport:
         # The ETags that came with the bytes, not the listed ones: a file may have changed in between.
         read = {name: files.read_file(name) for name in sorted(listed)}
         corpus = read_corpus({name: file.body for name, file in read.items()})
+        after = {name: file.etag for name, file in read.items()}
+        index_bytes = index.replace(corpus, after)
     except CorpusRefused as refusal:
         return _refused(refusal.faults)
     except MalformedDocument as fault:
         return _refused((fault,))
-    after = {name: file.etag for name, file in read.items()}
-    index.replace(corpus, after)
     change = compare(before or {}, after)
     return RefreshReport(
         status="replaced",
@@ -99,6 +103,7 @@ def refresh_index(files: CorpusFiles, index: IndexRepository) -> RefreshReport:
         documents=len(corpus.documents),
         passages=len(corpus.passages),
         examples=len(corpus.examples),
+        index_bytes=index_bytes,
     )
 
 

@@ -17,13 +17,16 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
-from shared.errors import DependencyUnavailable, MalformedDocument
+from shared.errors import ChatError, DependencyUnavailable, IncompatibleIndex, MalformedDocument
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
 
 FILES_LIMIT = 10_000
 FILE_LIMIT_BYTES = 1_048_576
+CORPUS_LIMIT_BYTES = 67_108_864
+INDEX_LIMIT_BYTES = 134_217_728
+"""What a worker of the smallest memory can hold beside its turns."""
 _NOT_MODIFIED = "304"
 _ABSENT = ("NoSuchKey", "404")
 
@@ -68,9 +71,10 @@ class S3Artefacts:
     def list_files(self) -> Mapping[str, str]:
         """The ETag of each corpus file by its name below `documents/`.
 
-        Raises MalformedDocument above FILES_LIMIT files, or for a file above FILE_LIMIT_BYTES.
+        Raises MalformedDocument above FILES_LIMIT files or CORPUS_LIMIT_BYTES, or for a file above FILE_LIMIT_BYTES.
         """
         etags: dict[str, str] = {}
+        total_bytes = 0
         with _translated("list the corpus"):
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=DOCUMENTS_PREFIX
@@ -82,21 +86,32 @@ class S3Artefacts:
                         raise MalformedDocument(name, 0, f"is above {FILE_LIMIT_BYTES} bytes")
                     if name and not name.endswith("/"):
                         etags[name] = item["ETag"]
+                        total_bytes += item["Size"]
                 if len(etags) > FILES_LIMIT:
                     raise MalformedDocument("corpus", 0, f"holds more than {FILES_LIMIT} files")
+                if total_bytes > CORPUS_LIMIT_BYTES:
+                    raise MalformedDocument("corpus", 0, f"is above {CORPUS_LIMIT_BYTES} bytes")
         return etags
 
     def read_file(self, name: str) -> Artefact:
-        """One corpus file as it is now; its ETag may be newer than the one that was listed."""
-        found = self._get(DOCUMENTS_PREFIX + name, None)
+        """One corpus file as it is now; its ETag may be newer than the one that was listed.
+
+        Raises MalformedDocument above FILE_LIMIT_BYTES.
+        """
+        too_large = MalformedDocument(name, 0, f"is above {FILE_LIMIT_BYTES} bytes")
+        found = self._get(DOCUMENTS_PREFIX + name, None, FILE_LIMIT_BYTES, too_large)
         if isinstance(found, NoArtefact):
             # Deleted since it was listed: the next look will not list it.
             raise DependencyUnavailable(f"{name} vanished while the corpus was read")
         return found
 
     def read_index(self, known_etag: str | None) -> Artefact | NoArtefact:
-        """The index in use, UNCHANGED when it is still the one of `known_etag`."""
-        return self._get(INDEX_KEY, known_etag)
+        """The index in use, UNCHANGED when it is still the one of `known_etag`.
+
+        Raises IncompatibleIndex, reading nothing, above INDEX_LIMIT_BYTES.
+        """
+        too_large = IncompatibleIndex(f"the index is above {INDEX_LIMIT_BYTES} bytes")
+        return self._get(INDEX_KEY, known_etag, INDEX_LIMIT_BYTES, too_large)
 
     def replace_index(self, body: bytes) -> str:
         """Put a new index in use, as a whole; answers its ETag. Two writers at once: the last one wins."""
@@ -109,7 +124,9 @@ class S3Artefacts:
             )
         return answer["ETag"]
 
-    def _get(self, key: str, known_etag: str | None) -> Artefact | NoArtefact:
+    def _get(
+        self, key: str, known_etag: str | None, limit_bytes: int, too_large: ChatError
+    ) -> Artefact | NoArtefact:
         with _translated(f"read {key}"):
             try:
                 if known_etag is None:
@@ -125,6 +142,9 @@ class S3Artefacts:
                 if code in _ABSENT:
                     return NoArtefact.ABSENT
                 raise
+            if answer["ContentLength"] > limit_bytes:
+                answer["Body"].close()
+                raise too_large
             return Artefact(answer["Body"].read(), answer["ETag"])
 
 

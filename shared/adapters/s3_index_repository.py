@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from shared.adapters.embedding import Embedder
 from shared.adapters.index_artefact import decode_index, encode_index
 from shared.adapters.index_builder import build_index
-from shared.adapters.s3_artefacts import Artefact, S3Artefacts
-from shared.errors import IncompatibleIndex
+from shared.adapters.s3_artefacts import INDEX_LIMIT_BYTES, Artefact, S3Artefacts
+from shared.errors import IncompatibleIndex, MalformedDocument
 from shared.policy.corpus import Corpus
 
 
@@ -21,15 +21,22 @@ class S3IndexRepository:
 
     def fingerprints(self) -> Mapping[str, str] | None:
         """The state of the corpus that the index in use was built from; None without an index of use to readers."""
-        found = self._artefacts.read_index(None)
-        if not isinstance(found, Artefact):
-            return None
         try:
+            found = self._artefacts.read_index(None)
+            if not isinstance(found, Artefact):
+                return None
             return decode_index(found.body, self._embedder.name).fingerprints
         except IncompatibleIndex:
             return None
 
-    def replace(self, corpus: Corpus, fingerprints: Mapping[str, str]) -> None:
-        """Build the index of a corpus and put it in use in one step. The old one stays when anything fails."""
-        index = build_index(corpus, fingerprints, self._embedder)
-        self._artefacts.replace_index(encode_index(index))
+    def replace(self, corpus: Corpus, fingerprints: Mapping[str, str]) -> int:
+        """Build the index of a corpus and put it in use in one step; answers its size in bytes.
+
+        The old one stays when anything fails. Raises MalformedDocument above INDEX_LIMIT_BYTES.
+        """
+        body = encode_index(build_index(corpus, fingerprints, self._embedder))
+        if len(body) > INDEX_LIMIT_BYTES:
+            reason = f"makes an index of {len(body)} bytes, more than {INDEX_LIMIT_BYTES}"
+            raise MalformedDocument("corpus", 0, reason)
+        self._artefacts.replace_index(body)
+        return len(body)

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from functions.knowledge_refresh.refresh import Fault, RefreshReport, refresh_index
-from shared.adapters import s3_artefacts
+from shared.adapters import s3_artefacts, s3_index_repository
 from shared.adapters.index_sources import S3IndexSource
 from shared.adapters.s3_artefacts import Artefact
 from shared.adapters.s3_index_repository import S3IndexRepository
@@ -129,6 +129,32 @@ def test_a_corpus_without_bounds_is_refused(
     report = refresh(bucket)
     assert report.status == "refused"
     assert "more than 3 files" in report.faults[0].reason
+
+
+def test_an_index_too_large_for_its_readers_is_refused_and_the_old_one_stays(
+    bucket: KnowledgeBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refresh(bucket)
+    before = index_bytes(bucket)
+    bucket.put({"series/new.md": series_document("new", title="New")})
+    monkeypatch.setattr(s3_index_repository, "INDEX_LIMIT_BYTES", len(before))
+    report = refresh(bucket)
+    assert report.status == "refused"
+    assert f"more than {len(before)}" in report.faults[0].reason
+    assert index_bytes(bucket) == before
+
+
+@pytest.mark.parametrize("missing", ["prompt.md", "assistant.json", "intents/shipping.txt"])
+def test_a_missing_file_is_named_and_the_old_index_stays(
+    bucket: KnowledgeBucket, missing: str
+) -> None:
+    refresh(bucket)
+    before = index_bytes(bucket)
+    bucket.delete(missing)
+    report = refresh(bucket)
+    assert report.status == "refused"
+    assert [missing.startswith(fault.document) for fault in report.faults] == [True]
+    assert index_bytes(bucket) == before
 
 
 @pytest.mark.parametrize("damaged", [b"", b"not an index"])

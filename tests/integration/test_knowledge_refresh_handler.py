@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
@@ -37,8 +36,12 @@ def test_handler_refreshes_on_schedule_and_by_hand(
     assert first["status"] == "replaced"
     assert module.handler({}, None)["status"] == "unchanged"
     metrics = [line for line in printed(capsys) if "_aws" in line]
-    assert [line["KnowledgeRefreshReplaced"] for line in metrics] == [[1.0], [0.0]]
-    assert metrics[0]["KnowledgePassages"] == [4.0]
+    assert [n["KnowledgeRefreshReplaced"] for n in metrics if "KnowledgeRefreshReplaced" in n] == [
+        1,
+        0,
+    ]
+    assert [line["KnowledgePassages"] for line in metrics if "KnowledgePassages" in line] == [4]
+    assert {line["Role"] for line in metrics} == {"knowledge_refresh"}
 
 
 def test_handler_answers_and_counts_what_is_broken(
@@ -48,20 +51,20 @@ def test_handler_answers_and_counts_what_is_broken(
     report = module.handler(SCHEDULED, None)
     assert report["status"] == "refused"
     assert report["faults"][0]["document"] == "series/bad.md"
-    metrics = [line for line in printed(capsys) if "_aws" in line]
-    assert metrics[0]["KnowledgeRefreshFaults"] == [1.0]
+    lines = printed(capsys)
+    assert lines[0]["KnowledgeRefreshFaults"] == 1
+    (refused,) = [line for line in lines if line.get("event") == "knowledge.refused"]
+    assert (refused["document"], refused["line"]) == ("series/bad.md", 1)
 
 
 def test_handler_logs_a_bounded_line(
     bucket: KnowledgeBucket, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_LOGGED_NAMES", 2)
-    stream = io.StringIO()
-    monkeypatch.setattr(module.logger._logger.handlers[0], "stream", stream)
     assert len(module.handler({}, None)["added"]) == 8
-    report = json.loads(stream.getvalue())["report"]
-    assert report["added"] == ["assistant.json", "intents/recommendation.txt"]
-    assert (report["added_count"], report["faults_count"]) == (8, 0)
+    (line,) = [line for line in printed(capsys) if line.get("event") == "knowledge.refreshed"]
+    assert line["added"] == "assistant.json intents/recommendation.txt"
+    assert (line["added_count"], line["faults_count"]) == (8, 0)
 
 
 def test_handler_needs_the_bucket_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +77,7 @@ def test_handler_needs_the_bucket_by_name(monkeypatch: pytest.MonkeyPatch) -> No
 def test_handler_imports_only_what_its_bundle_carries() -> None:
     program = (
         "import sys, functions.knowledge_refresh.handler\n"
-        "print([name for name in ('redis', 'anthropic', 'fastapi', 'aiohttp', 'websockets',"
+        "print([name for name in ('redis', 'aws_lambda_powertools', 'anthropic', 'fastapi',"
         " 'wordllama') if name in sys.modules])\n"
     )
     answer = subprocess.run(

@@ -10,7 +10,7 @@ import pytest
 
 from shared.adapters import s3_artefacts
 from shared.adapters.s3_artefacts import Artefact, NoArtefact, S3Artefacts, connect_s3
-from shared.errors import DependencyUnavailable, MalformedDocument
+from shared.errors import DependencyUnavailable, IncompatibleIndex, MalformedDocument
 from tests.fakes.knowledge_bucket import BUCKET, KnowledgeBucket, knowledge_bucket
 
 
@@ -38,9 +38,24 @@ def test_list_files_refuses_a_corpus_without_bounds(
     monkeypatch.setattr(s3_artefacts, "FILES_LIMIT", 2)
     with pytest.raises(MalformedDocument, match="more than 2 files"):
         bucket.artefacts.list_files()
+    monkeypatch.setattr(s3_artefacts, "CORPUS_LIMIT_BYTES", 5)
+    monkeypatch.setattr(s3_artefacts, "FILES_LIMIT", 3)
+    with pytest.raises(MalformedDocument, match="corpus: is above 5 bytes"):
+        bucket.artefacts.list_files()
     monkeypatch.setattr(s3_artefacts, "FILE_LIMIT_BYTES", 3)
     with pytest.raises(MalformedDocument, match=r"a\.md: is above 3 bytes"):
         bucket.artefacts.list_files()
+    with pytest.raises(MalformedDocument, match=r"a\.md: is above 3 bytes"):
+        bucket.artefacts.read_file("a.md")
+
+
+def test_read_index_refuses_one_without_bounds(
+    bucket: KnowledgeBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket.artefacts.replace_index(b"1234")
+    monkeypatch.setattr(s3_artefacts, "INDEX_LIMIT_BYTES", 3)
+    with pytest.raises(IncompatibleIndex, match="above 3 bytes"):
+        bucket.artefacts.read_index(None)
 
 
 def test_read_file_gives_content_and_etag(bucket: KnowledgeBucket) -> None:
