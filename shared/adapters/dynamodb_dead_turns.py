@@ -17,6 +17,7 @@ from shared.adapters.dynamodb_items import Number, Text, number, read_answer
 from shared.clock import Clock
 from shared.contracts.dead_turns import DeadTurn, DeadTurnBrief, Kept, Step
 from shared.errors import DependencyUnavailable
+from shared.telemetry import Log
 
 ITEM_LIMIT_BYTES: Final = 380_000
 """Of the record alone; DynamoDB's 400 KB hold its keys and the brief, too."""
@@ -26,6 +27,7 @@ _PLACE: Final = "place"
 _ATTEMPTS_IN_RANK: Final = 500
 
 _Answer = TypeVar("_Answer")
+_log = Log("dead_turns")
 _encode = msgspec.json.encode
 
 
@@ -91,7 +93,7 @@ class DynamoDbDeadTurns:
         rank = _rank(turn)
         if place is not None and place.rank.value >= rank:
             return Kept(False, is_new_fingerprint)
-        earlier = None if place is None else await self._read(place)
+        earlier = None if place is None else await self._readable(place)
         if earlier is not None:
             turn = msgspec.structs.replace(turn, trail=earlier.trail)
         try:
@@ -124,7 +126,10 @@ class DynamoDbDeadTurns:
         query["ExpressionAttributeNames"] = {"#state": "state"}
         turns: list[DeadTurnBrief] = []
         async for item in self._items(query):
-            turns.append(_brief(_convert(item, _Brief)))
+            try:
+                turns.append(_brief(_convert(item, _Brief)))
+            except DependencyUnavailable:
+                _log.error("dead_turn.unreadable", fingerprint=fingerprint)
             if len(turns) == limit:
                 break
         return turns
@@ -216,6 +221,10 @@ class DynamoDbDeadTurns:
         return read_answer(await self._call("GetItem", request), _FoundPlace).Item
 
     async def _read(self, place: _Place) -> DeadTurn | None:
+        item = await self._item_at(place)
+        return item and read_answer(item.record.S, DeadTurn)
+
+    async def _item_at(self, place: _Place) -> _Record | None:
         request = {
             "TableName": self._table,
             "Key": {"pk": place.fingerprint, "sk": place.death},
@@ -224,7 +233,16 @@ class DynamoDbDeadTurns:
         item = read_answer(await self._call("GetItem", request), _FoundRecord).Item
         if item is None or item.expires_at.value <= self._now_s():
             return None
-        return read_answer(item.record.S, DeadTurn)
+        return item
+
+    async def _readable(self, place: _Place) -> DeadTurn | None:
+        """None as well for a death that this version cannot read: it must not keep a later one from being kept."""
+        item = await self._item_at(place)
+        try:
+            return item and read_answer(item.record.S, DeadTurn)
+        except DependencyUnavailable:
+            _log.error("dead_turn.unreadable", fingerprint=place.fingerprint.S)
+            return None
 
     def _query(self, condition: str, values: dict[str, Any]) -> dict[str, Any]:
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,11 +13,13 @@ from shared.clock import Clock
 from shared.contracts.identifiers import SessionRef, TurnId, TurnRef
 from shared.contracts.stored_turns import StoredPage, StoredTurn
 from shared.errors import DependencyUnavailable, ItemTooLarge
+from shared.telemetry import Log
 
 ITEM_LIMIT_BYTES = 409_600
 _DAY_S = 86_400
 _PAGE_SLACK = 1  # one more than asked tells whether older turns exist
 
+_log = Log("turn_store")
 _encode = msgspec.json.encode
 
 
@@ -103,7 +106,7 @@ class DynamoDbTurnStore:
             # DynamoDB counts items before it filters, so a page may bring fewer than asked.
             request["Limit"] = wanted - len(turns)
             page = read_answer(await self._api.call("Query", _encode(request)), _Page)
-            turns.extend(_turn(item) for item in page.Items)
+            turns.extend(_readable(page.Items))
             if not page.LastEvaluatedKey:
                 break
             request["ExclusiveStartKey"] = page.LastEvaluatedKey
@@ -154,6 +157,15 @@ def _size_bytes(item: _Item) -> int:
         value = getattr(item, name)
         total += len(name) + len((value.N if isinstance(value, Number) else value.S).encode())
     return total
+
+
+def _readable(items: Sequence[_Item]) -> Iterator[StoredTurn]:
+    """Leaves out what this version cannot read: the session's other turns are history all the same."""
+    for item in items:
+        try:
+            yield _turn(item)
+        except DependencyUnavailable:
+            _log.error("stored_turn.unreadable", turn_id=item.sk.S)
 
 
 def _turn(item: _Item) -> StoredTurn:

@@ -238,3 +238,30 @@ class TestTable:
             await table.keep(death(number, letter_answer="x" * 300_000))
 
         assert len(await table.of_fingerprint(FINGERPRINT)) == 6
+
+
+async def test_a_death_that_cannot_be_read_hides_no_other_and_keeps_none_out(
+    request: pytest.FixtureRequest, http: HttpSession
+) -> None:
+    dead = dynamodb(request)
+    first, second = death(1), death(2)
+    for turn in (first, second):
+        await dead.keep(turn)
+    place = await dead._place(first.id)
+    assert place is not None
+    damage = {
+        "TableName": dead._table,
+        "Key": {"pk": {"S": FINGERPRINT}, "sk": {"S": place.death.S}},
+        "UpdateExpression": "SET #record = :nothing, brief = :nothing",
+        "ExpressionAttributeNames": {"#record": "record"},
+        "ExpressionAttributeValues": {":nothing": {"S": "{}"}},
+    }
+    await dead._api.call("UpdateItem", msgspec.json.encode(damage))
+
+    assert await dead.of_fingerprint(FINGERPRINT) == [brief_of(second)]
+    with pytest.raises(DependencyUnavailable):
+        await dead.find(first.id)
+
+    again = death(1, attempt=2, letter_dead_at_ms=NOW_MS + 60_000)
+    assert (await dead.keep(again)).is_new
+    assert await dead.find(first.id) == again

@@ -23,7 +23,7 @@ from shared.contracts.identifiers import (
 )
 from shared.contracts.server_frames import SourceLink, Timings, Usage
 from shared.contracts.stored_turns import StoredTurn
-from shared.errors import ItemTooLarge
+from shared.errors import DependencyUnavailable, ItemTooLarge
 from shared.ports import TurnStore
 from tests.fakes.clock import FakeClock
 from tests.fakes.emulator import Emulator
@@ -52,6 +52,7 @@ def stored(number: int = 1, session: SessionRef = SESSION, **changes: Any) -> St
         sources=(SourceLink(title="Yotsuba", id="d1"),),
         accepted_at_ms=at_ms,
         completed_at_ms=at_ms + 300,
+        path="burst",
     )
     return msgspec.structs.replace(turn, **changes)
 
@@ -218,3 +219,26 @@ async def test_newest_follows_pages_of_a_megabyte(store: TurnStore) -> None:
 
     assert page.turns == tuple(reversed(turns[1:]))
     assert page.more
+
+
+async def test_a_stored_turn_that_cannot_be_read_hides_no_other(
+    request: pytest.FixtureRequest, http: HttpSession
+) -> None:
+    store = dynamodb(request)
+    assert isinstance(store, DynamoDbTurnStore)
+    turns = [stored(number) for number in (1, 2, 3)]
+    for turn in turns:
+        await store.put(turn)
+    damage = {
+        "TableName": store._table,
+        "Key": {"pk": {"S": SESSION.slot_tag}, "sk": {"S": turns[1].ref.turn_id}},
+        "UpdateExpression": "SET turn = :nothing",
+        "ExpressionAttributeValues": {":nothing": {"S": '{"later":"version"}'}},
+    }
+    await store._api.call("UpdateItem", msgspec.json.encode(damage))
+
+    page = await store.newest(SESSION, limit=2)
+
+    assert (page.turns, page.more) == ((turns[2], turns[0]), False)
+    with pytest.raises(DependencyUnavailable):
+        await store.get(turns[1].ref)

@@ -167,4 +167,21 @@ MUTANTS = (
         "tests/unit/shared/adapters/test_redis_keys.py"
         "::test_all_keys_of_a_session_lie_in_one_slot_whatever_the_ids",
     ),
+    Mutant(
+        "P10",
+        "one stored turn that cannot be read ends the memory of its session",
+        "shared/adapters/dynamodb_turn_store.py",
+        "        except DependencyUnavailable:\n            _log.error(",
+        "        except ZeroDivisionError:\n            _log.error(",
+        "tests/contract/test_turn_store.py::test_a_stored_turn_that_cannot_be_read_hides_no_other",
+    ),
+    Mutant(
+        "P9",
+        "one death that cannot be read hides all of its fingerprint",
+        "shared/adapters/dynamodb_dead_turns.py",
+        "            except DependencyUnavailable:\n                _log.error(",
+        "            except ZeroDivisionError:\n                _log.error(",
+        "tests/contract/test_dead_turns.py"
+        "::test_a_death_that_cannot_be_read_hides_no_other_and_keeps_none_out",
+    ),
 )
