@@ -14,6 +14,7 @@ from clients.reducer import Turn
 # A reply is untrusted: escape sequences could rewrite what the terminal shows.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 HEADING_LIMIT = 72
+STOPPED = "[stopped]"
 
 
 class Style:
@@ -149,7 +150,7 @@ class Transcript:
             case "completed":
                 return self._style.dim(_facts(turn))
             case "cancelled":
-                return self._style.dim("[stopped]")
+                return self._style.dim(STOPPED)
             case "expired":
                 words = "This waited too long and was let go."
             case "rejected":
@@ -184,7 +185,7 @@ def format_history(state: Conversation, style: Style) -> str:
         return style.dim("[no earlier messages]") + "\n\n"
     more = style.dim("[older messages are not shown]") + "\n" if state.more else ""
     return more + "".join(
-        f"{style.bold('› ' + sanitize(turn.user_text))}\n{sanitize(turn.text)}\n\n"
+        f"{style.bold('› ' + sanitize(turn.user_text))}\n{sanitize(turn.text)}\n{_told(turn, style)}\n"
         for turn in ended
     )
 
@@ -192,6 +193,14 @@ def format_history(state: Conversation, style: Style) -> str:
 def sanitize(text: str) -> str:
     """`text` without control characters other than line feed and tab."""
     return _CONTROL.sub("", text)
+
+
+def _told(turn: Turn, style: Style) -> str:
+    """The line below an earlier answer, as it stood there when it was new; empty when nothing is known."""
+    if turn.status == "cancelled":
+        return style.dim(STOPPED) + "\n"
+    known = turn.path or turn.timings or turn.sources
+    return style.dim(_facts(turn)) + "\n" if turn.status == "completed" and known else ""
 
 
 def _key(turn: Turn) -> str:

@@ -116,6 +116,9 @@ _HISTORY: Mapping[bool, dict[str, Any]] = {
                 "assistant_text": "Fullmetal Alchemist has 27 volumes.",
                 "stop_reason": "end_turn",
                 "completed_at_ms": 1_732_900_000_520,
+                "path": "inline",
+                "timings": {"queued_ms": 4, "first_token_ms": 310, "total_ms": 520},
+                "sources": [{"title": "Fullmetal Alchemist", "id": "series/fullmetal-alchemist"}],
             }
         ],
         "more": False,

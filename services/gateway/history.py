@@ -37,11 +37,19 @@ class History:
 
 
 def _history_turn(stored: StoredTurn) -> HistoryTurn:
-    return HistoryTurn(
+    turn = HistoryTurn(
         turn_id=stored.ref.turn_id,
         message_id=MessageId(stored.message_id),
         user_text=stored.user_text,
         assistant_text=stored.assistant_text,
         stop_reason=stored.stop_reason,
         completed_at_ms=stored.completed_at_ms,
+        path=stored.path,
+        intent=stored.intent,
+        model=stored.model,
+    )
+    if stored.status == "cancelled":  # the frame that ended it told no more than that
+        return turn
+    return msgspec.structs.replace(
+        turn, usage=stored.usage, timings=stored.timings, sources=stored.sources
     )

@@ -15,6 +15,7 @@ from shared.contracts.server_frames import (
     ResponseCompleted,
     ResponseDelta,
     ResponseFailed,
+    ResponseStarted,
     SourceLink,
     Timings,
     Usage,
@@ -33,6 +34,7 @@ class TurnObject(msgspec.Struct, frozen=True, kw_only=True):
     message_id: MessageId
     status: TurnStatus
     attempt: int
+    path: str | UnsetType = UNSET
     text: str | UnsetType = UNSET
     stop_reason: str | UnsetType = UNSET
     usage: Usage | UnsetType = UNSET
@@ -78,6 +80,7 @@ def _from_store(stored: StoredTurn) -> TurnObject:
         message_id=MessageId(stored.message_id),
         status="cancelled" if stored.status == "cancelled" else "completed",
         attempt=stored.attempt,
+        path=stored.path or UNSET,
         text=stored.assistant_text,
         stop_reason=stored.stop_reason,
         usage=stored.usage,
@@ -92,9 +95,12 @@ def _from_ledger(replay: Replay) -> TurnObject:
     state = replay.state
     details: dict[str, Any] = {}
     if state.status in {"running", "completed", "cancelled"}:
-        frames = (decode_server_frame(frame) for frame in replay.frames)
+        frames = [decode_server_frame(frame) for frame in replay.frames]
         details["text"] = "".join(
             frame.delta for frame in frames if isinstance(frame, ResponseDelta)
+        )
+        details["path"] = next(
+            (frame.path for frame in frames if isinstance(frame, ResponseStarted)), UNSET
         )
     if state.outcome is not None:
         details.update(_outcome_details(state.outcome))

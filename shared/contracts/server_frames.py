@@ -193,8 +193,8 @@ class ChatRejected(ServerFrame, frozen=True, kw_only=True, tag="chat.rejected"):
     retry_after_ms: int | UnsetType = UNSET
 
 
-class HistoryTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """An earlier turn, question and answer together."""
+class HistoryTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An earlier turn, question and answer together, with what was told of it when it was live."""
 
     turn_id: TurnId
     message_id: MessageId
@@ -202,6 +202,12 @@ class HistoryTurn(msgspec.Struct, frozen=True, kw_only=True):
     assistant_text: str
     stop_reason: str
     completed_at_ms: int
+    path: str = ""  # AcceptedPath
+    intent: str = ""
+    model: str = ""
+    usage: Usage | UnsetType = UNSET
+    timings: Timings | UnsetType = UNSET
+    sources: tuple[SourceLink, ...] = ()
 
 
 class ChatHistory(ServerFrame, frozen=True, kw_only=True, tag="chat.history"):

@@ -13,6 +13,7 @@ from shared.contracts.server_frames import CancelledBy, SourceLink, Timings, Usa
 class StoredTurn(msgspec.Struct, frozen=True, kw_only=True):
     """An ended turn. `nonce` recognises the writer's own write after an ambiguous failure; times in epoch ms.
 
+    `path` is where its answer was made, empty in items that older versions wrote.
     `status` `marker` records an end without an answer; markers are not history. `cancelled_by` is who stopped a
     `cancelled` turn, None for others.
     """
@@ -33,6 +34,7 @@ class StoredTurn(msgspec.Struct, frozen=True, kw_only=True):
     accepted_at_ms: int
     completed_at_ms: int
     cancelled_by: CancelledBy | None = None
+    path: str = ""
 
 
 class StoredPage(msgspec.Struct, frozen=True):

@@ -298,6 +298,7 @@ class Settlement:
             sources=facts.sources,
             accepted_at_ms=request.accepted_at_ms,
             completed_at_ms=self._clock.now_ms(),
+            path=writer.path,
         )
 
 

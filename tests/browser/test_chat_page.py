@@ -240,11 +240,12 @@ def test_reload_brings_back_history_and_the_running_answer(
 ) -> None:
     page = open_page(chat.url)
     say(page, "/rich")
-    expect_status(page, 1, "completed")
+    facts = expect_status(page, 1, "completed").locator(".facts").inner_text()
+    assert "Stock list" in facts
     say(page, "/slow 20")
     expect(turn(page, 2).locator(".answer")).to_contain_text("One calm")
     page.reload()
-    expect_status(page, 1, "completed")
+    assert expect_status(page, 1, "completed").locator(".facts").inner_text() == facts
     expect(turn(page, 1).locator(".answer table")).to_be_visible()
     expect(turn(page, 2).locator(".said")).to_have_text("/slow 20")
     expect_status(page, 2, "completed")

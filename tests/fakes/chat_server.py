@@ -489,6 +489,8 @@ def _history(turns: list[FakeTurn], frame: dict[str, Any]) -> dict[str, Any]:
             "assistant_text": turn.text,
             "stop_reason": "cancelled" if turn.cancelled else "end_turn",
             "completed_at_ms": 1_700_000_000_000,
+            "path": turn.log[0]["path"],
+            **{key: turn.log[-1][key] for key in ("timings", "sources") if key in turn.log[-1]},
         }
         for turn in turns
         if turn.is_ended and turn.log[-1]["type"].endswith(("completed", "cancelled"))

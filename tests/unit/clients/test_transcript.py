@@ -178,6 +178,18 @@ def test_history_lists_ended_turns() -> None:
     )
     shown = format_history(Conversation(turns=turns, more=True), PLAIN)
     assert shown == "[older messages are not shown]\n› q1\nA\n\n"
+    told = turn(
+        "completed",
+        "A",
+        user_text="q1",
+        path="burst",
+        timings=Timings(queued_ms=1, first_token_ms=320, total_ms=900),
+        sources=(SourceLink(title="Guide", id="g"),),
+    )
+    stopped = turn("cancelled", "B", "m2", user_text="q2", path="inline")
+    assert format_history(Conversation(turns=(told, stopped)), PLAIN) == (
+        "› q1\nA\n[burst · first words after 0.32 s · sources: Guide]\n\n› q2\nB\n[stopped]\n\n"
+    )
     assert "no earlier" in format_history(Conversation(), PLAIN)
 
 
