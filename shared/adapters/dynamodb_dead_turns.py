@@ -222,7 +222,7 @@ class DynamoDbDeadTurns:
 
     async def _read(self, place: _Place) -> DeadTurn | None:
         item = await self._item_at(place)
-        return item and read_answer(item.record.S, DeadTurn)
+        return None if item is None else read_answer(item.record.S, DeadTurn)
 
     async def _item_at(self, place: _Place) -> _Record | None:
         request = {
@@ -239,7 +239,7 @@ class DynamoDbDeadTurns:
         """None as well for a death that this version cannot read: it must not keep a later one from being kept."""
         item = await self._item_at(place)
         try:
-            return item and read_answer(item.record.S, DeadTurn)
+            return None if item is None else read_answer(item.record.S, DeadTurn)
         except DependencyUnavailable:
             _log.error("dead_turn.unreadable", fingerprint=place.fingerprint.S)
             return None
