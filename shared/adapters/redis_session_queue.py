@@ -7,6 +7,7 @@ from typing import Final
 
 from shared.adapters import redis_keys
 from shared.adapters.redis_client import RedisClient, answered
+from shared.adapters.redis_endings import RedisEndings, decode_end
 from shared.adapters.redis_keys import (
     BURST_ENTERED,
     BURST_WAITING,
@@ -15,7 +16,6 @@ from shared.adapters.redis_keys import (
     queue_mark,
 )
 from shared.adapters.redis_ledger_replies import (
-    decode_finished,
     decode_state,
     encode_follower,
 )
@@ -31,9 +31,7 @@ from shared.contracts.ledger import (
     CancelRequested,
     Follower,
     SessionBusy,
-    TurnEnded,
     TurnState,
-    TurnUnknown,
 )
 from shared.contracts.server_frames import RunningTurn
 from shared.contracts.turns import Path, TurnRequest, encode_turn
@@ -59,8 +57,9 @@ class RedisSessionQueue:
         self._client = client
         self._waiting_limit = waiting_turns_per_session
         self._followers_limit = followers_per_turn
-        self._log_kept_ms = log_kept_ms
-        self._outcome_kept_ms = outcome_kept_ms
+        self._endings = RedisEndings(
+            client, log_kept_ms=log_kept_ms, outcome_kept_ms=outcome_kept_ms
+        )
         self._unended_kept_ms = redis_keys.unended_kept_ms(outcome_kept_ms)
         self._first_check_ms = first_check_ms
         self._accept = load_script("accept", "session", "state", "followers")
@@ -169,25 +168,5 @@ class RedisSessionQueue:
 
     async def cancel(self, turn: TurnRef, outcome: bytes, at_ms: int) -> CancelAnswer:
         """See SessionQueue. "Claimed" means claimed at least once: a lapsed turn's next claimer honours the flag."""
-        keys = SessionKeys(turn.session)
-        turn_id = turn.turn_id
-        call = self._cancel.call(
-            (*keys.queue, keys.turn(turn_id), keys.followers(turn_id), keys.log(turn_id)),
-            at_ms,
-            self._unended_kept_ms,
-            turn_id,
-            outcome,
-            self._log_kept_ms,
-            self._outcome_kept_ms,
-        )
-        replies = await self._client.run((call, ("ZREM", BURST_WAITING, encode_ref(turn))))
-        reply, _ = map(answered, replies)
-        match reply[0]:
-            case b"requested":
-                return CancelRequested()
-            case b"finished":
-                return decode_finished(reply)
-            case b"ended":
-                return TurnEnded(reply[1].decode(), reply[2])
-            case _:
-                return TurnUnknown()
+        reply = await self._endings.run(self._cancel, turn, at_ms, outcome)
+        return CancelRequested() if reply[0] == b"requested" else decode_end(reply)

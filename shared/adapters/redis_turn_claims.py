@@ -9,6 +9,7 @@ from redis.exceptions import ResponseError
 
 from shared.adapters import redis_keys
 from shared.adapters.redis_client import RedisClient, Reply, answered
+from shared.adapters.redis_endings import RedisEndings, decode_end
 from shared.adapters.redis_keys import BURST_WAITING, SessionKeys, encode_ref, queue_mark
 from shared.adapters.redis_ledger_replies import (
     decode_attempts,
@@ -35,7 +36,6 @@ from shared.contracts.ledger import (
     Held,
     HoldAnswer,
     StillClaimed,
-    TurnEnded,
     TurnUnknown,
 )
 from shared.contracts.recovery import SENT_RELEASES, Release
@@ -67,6 +67,9 @@ class RedisTurnClaims:
         self._log_kept_ms = log_kept_ms
         self._outcome_kept_ms = outcome_kept_ms
         self._unended_kept_ms = redis_keys.unended_kept_ms(outcome_kept_ms)
+        self._endings = RedisEndings(
+            client, log_kept_ms=log_kept_ms, outcome_kept_ms=outcome_kept_ms
+        )
         self._history_cached_ms = history_cached_ms
         self._reservation_ms = reservation_ms
         self._attempts_per_turn = attempts_per_turn
@@ -259,30 +262,10 @@ class RedisTurnClaims:
         self, turn: TurnRef, *, status: EndStatus, outcome: bytes, now_ms: int, attempt: int = 0
     ) -> EndAnswer:
         """See TurnClaims."""
-        keys = SessionKeys(turn.session)
-        turn_id = turn.turn_id
-        end = self._end_unclaimed.call(
-            (*keys.queue, keys.turn(turn_id), keys.followers(turn_id), keys.log(turn_id)),
-            now_ms,
-            self._unended_kept_ms,
-            turn_id,
-            attempt,
-            status,
-            outcome,
-            self._log_kept_ms,
-            self._outcome_kept_ms,
-        )
-        replies = await self._client.run((end, ("ZREM", BURST_WAITING, encode_ref(turn))))
-        reply, _ = map(answered, replies)
-        match reply[0]:
-            case b"finished":
-                return decode_finished(reply)
-            case b"claimed":
-                return StillClaimed(decode_state(reply[1:], turn.session))
-            case b"ended":
-                return TurnEnded(reply[1].decode(), reply[2])
-            case _:
-                return TurnUnknown()
+        reply = await self._endings.run(self._end_unclaimed, turn, now_ms, attempt, status, outcome)
+        if reply[0] == b"claimed":
+            return StillClaimed(decode_state(reply[1:], turn.session))
+        return decode_end(reply)
 
     def _hold(
         self, claim: ClaimRef, lease_until_ms: int, first_seq: int, frames: tuple[bytes, ...]
