@@ -17,6 +17,7 @@ import msgspec
 
 from shared.contracts.dead_letters import DeadLetter
 from shared.contracts.dead_turns import DeadTurn, DeadTurnBrief, Kept, Step
+from shared.contracts.guardrails import JudgedText, Verdict
 from shared.contracts.identifiers import (
     ClaimNonce,
     ConnectionId,
@@ -234,6 +235,14 @@ class TurnRevival(Protocol):
         outcome are gone. A turn that the ledger does not know is entered so, too. The due entry is written first, so
         a sweeper sends the turn to its queue when the caller dies before it could.
         """
+        ...
+
+
+class Guardrail(Protocol):
+    """Judges whole texts: a message before the model sees it, pieces of a reply while it is shown."""
+
+    async def judge(self, what: JudgedText, text: str) -> Verdict:
+        """Whether the text may go on, and as what. The same text may be judged again."""
         ...
 
 

@@ -209,6 +209,21 @@ class GuardrailSettings:
     pii_masking: Literal["on", "off"] = _setting(
         "on", "mask card numbers, bank accounts, e-mail addresses and phone numbers in messages"
     )
+    guardrail_provider: Literal["local", "bedrock"] = _setting(
+        "local", "who judges messages and replies; the local rules for replies hold in either case"
+    )
+    guardrail_id: str = _setting("", "Bedrock guardrail, id or ARN")
+    guardrail_version: str = _setting("", "its version, a number; DRAFT changes under your feet")
+    guardrail_base_url: str = _setting(
+        "", "another address of ApplyGuardrail; empty = Bedrock's in `aws_region`"
+    )
+    guardrail_timeout_ms: int = _setting(500, "deadline of one ApplyGuardrail request")
+    guardrail_on_failure: Literal["closed", "open"] = _setting(
+        "closed", "when nobody can judge: `closed` = nothing unjudged goes on, `open` = it does"
+    )
+    guardrail_review_characters: int = _setting(
+        1_000, "a reply is judged each time so much more of it was shown, and at its end"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -473,9 +488,20 @@ def _contradictions(settings: Settings, role: Role) -> Iterator[str]:
         yield from _identity_faults(settings)
     if role == "queue_runner":
         yield from _queue_faults(settings)
+    if role in _WORKERS:
+        yield from _guardrail_faults(settings.guardrail)
     keyless = not settings.model.model_api_key and not settings.model.model_base_url
     if role in _WORKERS and settings.model.model_provider == "anthropic" and keyless:
         yield "ANTHROPIC_API_KEY is missing: set it, or BURSTCHAT_MODEL_BASE_URL."
+
+
+def _guardrail_faults(guardrail: GuardrailSettings) -> Iterator[str]:
+    if guardrail.guardrail_provider == "bedrock":
+        for name in ("guardrail_id", "guardrail_version"):
+            if not getattr(guardrail, name):
+                yield f"{PREFIX}{name.upper()} is missing: {PREFIX}GUARDRAIL_PROVIDER=bedrock needs it."
+    if guardrail.guardrail_review_characters < 1:
+        yield f"{PREFIX}GUARDRAIL_REVIEW_CHARACTERS must be 1 or more."
 
 
 def _queue_faults(settings: Settings) -> Iterator[str]:

@@ -35,6 +35,7 @@ from shared.turn.model_budget import ModelBudget
 from shared.turn.pipeline import TurnPipeline
 from shared.turn.preparation import make_preparation
 from shared.turn.pusher import Pusher
+from shared.turn.screening import Screening
 from shared.turn.settlement import Settlement
 
 
@@ -58,7 +59,7 @@ class TurnEngine:
 
     `plan` and `system_prompt` are read once per turn, so that model, sizes and words follow the load level and the
     knowledge index. `worker` names this process in claims and dead letters. Without a `budget` model calls are not
-    limited.
+    limited, without a `screening` nothing is kept from model and readers but account numbers.
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class TurnEngine:
         flush: FlushLimits,
         pushes: PushLimits,
         budget: ModelBudget | None = None,
+        screening: Screening | None = None,
     ) -> None:
+        screening = screening or Screening(metrics)
         live = LiveTurns()
         claimant = Claimant(
             ports.claims, clock, randomness, worker=worker, grace_ms=limits.reader_grace_ms
@@ -96,6 +99,7 @@ class TurnEngine:
             ports.store,
             ports.classifier,
             ports.sources,
+            admit=screening.admit,
             system_prompt=system_prompt,
             clock=clock,
             metrics=metrics,
@@ -119,7 +123,11 @@ class TurnEngine:
             Answering(
                 preparation,
                 BudgetedGeneration(
-                    Generation(ports.model, clock, limits), budget, clock, metrics, limits
+                    Generation(ports.model, screening, clock, limits),
+                    budget,
+                    clock,
+                    metrics,
+                    limits,
                 ),
                 clock,
                 randomness,

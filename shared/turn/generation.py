@@ -15,6 +15,7 @@ from shared.ports import ChatModel
 from shared.telemetry import Log
 from shared.turn.interruption import Interruption
 from shared.turn.reply import Answered, CutOff, Declined, Reply, conclude, fold, fresh_text
+from shared.turn.screening import ScreenedReply, Screening
 from shared.turn.timings import Stopwatch
 from shared.turn.writer import TurnWriter
 
@@ -33,8 +34,11 @@ Generated = Answered | Declined | Overdue
 class Generation:
     """Streams replies. Leaving a call, however it ends, closes the provider's connection."""
 
-    def __init__(self, model: ChatModel, clock: Clock, limits: TurnLimits) -> None:
+    def __init__(
+        self, model: ChatModel, screening: Screening, clock: Clock, limits: TurnLimits
+    ) -> None:
         self._model = model
+        self._screening = screening
         self._clock = clock
         self._limits = limits
 
@@ -48,41 +52,72 @@ class Generation:
     ) -> Generated:
         """Run one call and write its visible text. `first_text_by_ms` (epoch) bounds the wait for that.
 
-        Raises the ModelX errors; what was visible by then is in `writer.text`.
+        Raises the ModelX errors, and GuardrailBlocked; what was visible by then is in `writer.text`.
         """
         call = _Call(self._clock, self._limits, self._monotonic_ms_of(first_text_by_ms))
+        screened = self._screening.open_reply(prompt, call.limit.interrupt)
+        shown = _Shown(screened, writer, stopwatch)
+        try:
+            generated = await self._call(prompt, shown, call)
+            if isinstance(generated, Answered):
+                shown.finish()
+                await screened.settle()
+        finally:
+            screened.close()
+        return generated
+
+    async def _call(self, prompt: Prompt, shown: _Shown, call: _Call) -> Generated:
         watchdog = asyncio.create_task(call.watch())
         try:
             async with call.limit:
-                await self._read(prompt, writer, stopwatch, call)
+                await self._read(prompt, shown, call)
         except TransientError:
             if call.reply.stopped is None:
                 raise
         finally:
             watchdog.cancel()
+        shown.reply.check()
         return call.end()
 
-    async def _read(
-        self, prompt: Prompt, writer: TurnWriter, stopwatch: Stopwatch, call: _Call
-    ) -> None:
+    async def _read(self, prompt: Prompt, shown: _Shown, call: _Call) -> None:
         async with self._model.stream(prompt) as stream:
             async for events in stream:
                 before = call.reply
                 call.reply = fold(before, events)
                 call.heard_at_ms = self._clock.monotonic_s() * 1000
-                fresh = fresh_text(before, call.reply)
-                if fresh:
-                    if not before.is_visible:
-                        stopwatch.note_first_text()
-                        _log.info(
-                            "turn.first_text", first_text_ms=stopwatch.timings().first_token_ms
-                        )
-                    writer.write(fresh)
+                shown.add(fresh_text(before, call.reply))
 
     def _monotonic_ms_of(self, epoch_ms: int | None) -> float | None:
         if epoch_ms is None:
             return None
         return self._clock.monotonic_s() * 1000 + (epoch_ms - self._clock.now_ms())
+
+
+class _Shown:
+    """What readers get of one call's reply."""
+
+    def __init__(self, reply: ScreenedReply, writer: TurnWriter, stopwatch: Stopwatch) -> None:
+        self.reply = reply
+        self._writer = writer
+        self._stopwatch = stopwatch
+
+    def add(self, fresh: str) -> None:
+        """The model said more."""
+        if fresh:
+            self._write(self.reply.feed(fresh))
+
+    def finish(self) -> None:
+        """The answer is complete."""
+        self._write(self.reply.finish())
+
+    def _write(self, text: str) -> None:
+        if not text:
+            return
+        if not self._writer.text:
+            self._stopwatch.note_first_text()
+            first_text_ms = self._stopwatch.timings().first_token_ms
+            _log.info("turn.first_text", first_text_ms=first_text_ms)
+        self._writer.write(text)
 
 
 class _Call:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from shared.clock import Clock
@@ -46,6 +46,7 @@ def make_preparation(
     classifier: IntentClassifier,
     sources: SourcePorts,
     *,
+    admit: Callable[[str], Awaitable[str]],
     system_prompt: Callable[[], str],
     clock: Clock,
     metrics: Metrics,
@@ -57,6 +58,7 @@ def make_preparation(
         Memory(store),
         Understanding(classifier, sources.catalogue, clock, limits, left_out),
         FanOut(sources, clock, limits, left_out),
+        admit=admit,
         system_prompt=system_prompt,
         limits=limits,
     )
@@ -65,7 +67,8 @@ def make_preparation(
 class Preparation:
     """Intent and sources help an answer; without them it is poorer, never missing. Memory is needed.
 
-    `system_prompt` is read once per turn, so that an exchanged prompt counts from the next one on.
+    `system_prompt` is read once per turn, so that an exchanged prompt counts from the next one on. `admit` gives the
+    message as it may be worked with, or raises.
     """
 
     def __init__(
@@ -74,24 +77,26 @@ class Preparation:
         understanding: Understanding,
         fan_out: FanOut,
         *,
+        admit: Callable[[str], Awaitable[str]],
         system_prompt: Callable[[], str],
         limits: TurnLimits,
     ) -> None:
         self._memory = memory
         self._understanding = understanding
         self._fan_out = fan_out
+        self._admit = admit
         self._system_prompt = system_prompt
         self._limits = limits
 
     async def prepare(self, claimed: Claimed, plan: AnswerPlan) -> Prepared | Repeated:
         """The prompt; or the answer that an earlier attempt stored, to be delivered instead.
 
-        Raises DependencyUnavailable without memory, MalformedMessage for a blank message.
+        Raises DependencyUnavailable without memory, MalformedMessage for a blank message, GuardrailBlocked.
         """
         recall = await self._memory.recall(claimed, limit=self._limits.cached_history_turns)
         if recall.answered is not None:
             return Repeated(recall.answered, recall.turns)
-        question = claimed.request.text
+        question = await self._admit(claimed.request.text)
         wish = await self._understanding.read(question, recall.turns)
         findings = await self._fan_out.gather(wish, claimed.request)
         composed = compose_prompt(

@@ -28,6 +28,7 @@ from shared.telemetry import Metrics
 from shared.turn.engine import TurnEngine, TurnPorts
 from shared.turn.fan_out import SourcePorts
 from shared.turn.result import TurnResult
+from shared.turn.screening import Screening
 from tests.fakes.clock import FakeClock, FakeRandomness
 from tests.fakes.knowledge import (
     FakeCatalogue,
@@ -81,8 +82,15 @@ class TurnWorld:
         self.metrics = io.StringIO()
         self.prompt = "You are a bookseller."
         self.limits = turn_limits(**limits)
+        self.screening: Screening | None = None
         self.engine = self.make_engine("worker-1", seed=1)
         self._accepted = 0
+
+    def screen(self, **kinds: Any) -> None:
+        """Give the process guardrails: the arguments of Screening."""
+        metrics = Metrics("burstchat", "orchestrator", self.clock, self.metrics)
+        self.screening = Screening(metrics, **kinds)
+        self.engine = self.make_engine("worker-1", seed=1)
 
     def make_engine(self, worker: str, seed: int) -> TurnEngine:
         """Another worker process over the same surroundings."""
@@ -107,6 +115,7 @@ class TurnWorld:
             limits=self.limits,
             flush=flush_limits(),
             pushes=push_limits(),
+            screening=self.screening,
         )
 
     @asynccontextmanager

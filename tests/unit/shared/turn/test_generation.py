@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -16,13 +17,16 @@ from shared.contracts.server_frames import (
 from shared.errors import (
     ModelDisconnected,
 )
+from shared.telemetry import Metrics
 from shared.turn.generation import Generation, Overdue
+from shared.turn.screening import Screening
 from shared.turn.timings import Stopwatch
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.limits import turn_limits
 from tests.fakes.model import FakeModel, Forever, Wait
 from tests.fakes.turn_world import TurnWorld, only
 
+SCREENING = Screening(Metrics("test", "orchestrator", FakeClock(), io.StringIO()))
 PROMPT = Prompt(model="m", system="s", messages=(), max_tokens=1)
 
 
@@ -48,7 +52,7 @@ class Words:
 
 async def test_a_stream_without_a_stop_reason_broke_off() -> None:
     clock = FakeClock()
-    generation = Generation(EndsEarly(), clock, turn_limits())  # type: ignore[arg-type]
+    generation = Generation(EndsEarly(), SCREENING, clock, turn_limits())  # type: ignore[arg-type]
 
     with pytest.raises(ModelDisconnected):
         await generation.generate(
@@ -62,7 +66,7 @@ async def test_a_stream_without_a_stop_reason_broke_off() -> None:
 async def test_a_call_begun_after_its_first_text_limit_is_overdue_at_once() -> None:
     clock = FakeClock()
     model = FakeModel(clock, [Forever()])
-    generation = Generation(model, clock, turn_limits())
+    generation = Generation(model, SCREENING, clock, turn_limits())
 
     generated = await generation.generate(
         PROMPT,
@@ -78,7 +82,9 @@ async def test_a_call_begun_after_its_first_text_limit_is_overdue_at_once() -> N
 async def test_the_first_text_is_timed_once() -> None:
     clock = FakeClock()
     stopwatch = Stopwatch(clock, clock.now_ms())
-    generation = Generation(FakeModel(clock, [Wait(0.3), "a", Wait(1), "b"]), clock, turn_limits())
+    generation = Generation(
+        FakeModel(clock, [Wait(0.3), "a", Wait(1), "b"]), SCREENING, clock, turn_limits()
+    )
 
     task = asyncio.create_task(
         generation.generate(PROMPT, Words(), stopwatch, first_text_by_ms=None)  # type: ignore[arg-type]
