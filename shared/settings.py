@@ -334,6 +334,7 @@ class LocalStackSettings:
     gateways: int = _setting(1, "gateway processes")
     orchestrators: int = _setting(1, "orchestrator processes")
     state_dir: str = _setting("var/local", "logs, pids and data of this stack")
+    knowledge_dir: str = _setting("knowledge", "folder of the documents, intents and prompt")
     model_ttft_ms: int = _setting(300, "model server: time to the first token")
     model_tokens_per_s: float = _setting(50.0, "model server: pace")
 

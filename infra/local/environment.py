@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 from infra.local.credentials import Credentials
 from infra.local.plan import HOST, PlannedProcess, StackPlan
+from shared.policy.corpus import ASSISTANT_NAME
+from shared.settings import LocalStackSettings
 
 AWS_KEY = "local"
 AWS_REGION = "us-east-1"
@@ -30,7 +32,6 @@ _LOCAL_DEFAULTS = {
     "BURSTCHAT_QUEUE_RUNNER_DRAIN_MS": "2000",
     # A drain waits for open receives.
     "BURSTCHAT_QUEUE_POLL_S": "1",
-    "BURSTCHAT_ASSISTANT_FILE": "knowledge/assistant.json",
 }
 _EMULATOR_ALLOWED = (
     "HOME",
@@ -81,8 +82,10 @@ def service_environment(
         "BURSTCHAT_JWT_SECRET": credentials.jwt_secret,
         "PYTHONUNBUFFERED": "1",
     }
+    folder = person.get("BURSTCHAT_KNOWLEDGE_DIR") or LocalStackSettings.knowledge_dir
     defaults = {
         **_LOCAL_DEFAULTS,
+        "BURSTCHAT_ASSISTANT_FILE": f"{folder}/{ASSISTANT_NAME}",
         "AWS_ACCESS_KEY_ID": AWS_KEY,
         "AWS_SECRET_ACCESS_KEY": AWS_KEY,
         "AWS_DEFAULT_REGION": AWS_REGION,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any, Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -17,9 +18,11 @@ from infra.package import Bundle
 from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
 from shared.policy.corpus import is_corpus_file
 
+_TOLD_FAULTS: Final = 20
+
 
 class KnowledgeSeeder:
-    """Seeds one bucket of one emulator. Raises StackError when the corpus is refused.
+    """Seeds one bucket of one emulator. Raises StackError for no folder, and when the corpus is refused.
 
     The emulator forgets everything at each start, and building the index takes seconds; so a kept index
     is put back when neither a document nor the function that builds it has changed.
@@ -35,6 +38,8 @@ class KnowledgeSeeder:
         today: date,
         orders_prefix: str,
     ) -> None:
+        if not folder.is_dir():
+            raise StackError(f"BURSTCHAT_KNOWLEDGE_DIR: there is no folder {folder}")
         self._files = dict(_corpus(folder))
         self._orders = {
             orders_prefix + name: body for name, body in sample_orders(folder / "orders", today)
@@ -61,8 +66,10 @@ class KnowledgeSeeder:
     def _build(self, function: str) -> None:
         answer = connect("lambda", self._endpoint_url).invoke(FunctionName=function, Payload=b"{}")
         body = json.loads(answer["Payload"].read())
-        if answer.get("FunctionError") or body.get("status") == "refused":
+        if answer.get("FunctionError"):
             raise StackError(f"{function} built no index: {json.dumps(body)[:1_000]}")
+        if body["status"] == "refused":
+            raise StackError("; ".join(_sentences(body["faults"])))
 
     def _keep(self, index: bytes) -> None:
         self._kept.parent.mkdir(parents=True, exist_ok=True)
@@ -77,6 +84,14 @@ class KnowledgeSeeder:
         for name, body in sorted(self._files.items()):
             digest.update(name.encode() + b"\0" + hashlib.sha256(body).digest())
         return digest.hexdigest()[:16]
+
+
+def _sentences(faults: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for fault in faults[:_TOLD_FAULTS]:
+        place = f", line {fault['line']}" if fault["line"] else ""
+        yield f"{fault['document']}{place}: {fault['reason']}"
+    if len(faults) > _TOLD_FAULTS:
+        yield f"and {len(faults) - _TOLD_FAULTS} more"
 
 
 def _corpus(folder: Path) -> Iterator[tuple[str, bytes]]:

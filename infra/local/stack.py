@@ -124,7 +124,7 @@ class Stack:
             deployment = deployer.deploy(bundles)
         with step("knowledge documents and index"):
             KnowledgeSeeder(
-                ROOT / "knowledge",
+                ROOT / self._local.knowledge_dir,
                 ROOT / "build/knowledge",
                 emulator_url,
                 builder=bundles["knowledge_refresh"],
