@@ -38,7 +38,6 @@ from tests.fakes.emulator import KEY_ID, REGION, SECRET, Emulator
 from tests.fakes.http_server import Exchange, RawServer, raw_server
 
 KNOWLEDGE = Path(__file__).resolve().parents[2] / "knowledge"
-BUCKET = "knowledge"
 TERMINAL = {f"chat.response.{end}" for end in ("completed", "failed", "cancelled", "expired")}
 
 
@@ -110,9 +109,11 @@ class RealStack:
 
 
 @asynccontextmanager
-async def real_stack(emulator: Emulator, valkey_url: str, name: str) -> AsyncIterator[RealStack]:
-    """A stack with its own queues and table (`name` in their names), its own model server and push port."""
-    await asyncio.to_thread(_fill_emulator, emulator, name)
+async def real_stack(
+    emulator: Emulator, valkey_url: str, name: str, knowledge: Path = KNOWLEDGE
+) -> AsyncIterator[RealStack]:
+    """A stack with its own queues, table and bucket (`name` in their names), its own model server and push port."""
+    await asyncio.to_thread(_fill_emulator, emulator, name, knowledge)
     port = PushPort()
     async with raw_server(port.handle) as push_server, _model_server() as model_url:
         queues = {
@@ -134,7 +135,7 @@ async def real_stack(emulator: Emulator, valkey_url: str, name: str) -> AsyncIte
                 "BURSTCHAT_DEFERRED_DLQ_URL": queues["deferred-dlq"],
                 "BURSTCHAT_BACKGROUND_DLQ_URL": queues["background-dlq"],
                 "BURSTCHAT_TURNS_TABLE": f"{name}-turns",
-                "BURSTCHAT_KNOWLEDGE_BUCKET": BUCKET,
+                "BURSTCHAT_KNOWLEDGE_BUCKET": f"{name}-knowledge",
                 "BURSTCHAT_PUSH_ACCESS_KEY_ID": "AKIDPUSH",
                 "BURSTCHAT_PUSH_SECRET_ACCESS_KEY": "push-secret",
                 "BURSTCHAT_MODEL_BASE_URL": model_url,
@@ -163,18 +164,18 @@ async def _model_server() -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-def _fill_emulator(emulator: Emulator, name: str) -> None:
+def _fill_emulator(emulator: Emulator, name: str, knowledge: Path) -> None:
     emulator.make_turns_table(f"{name}-turns")
-    client = emulator.client("s3")
-    client.create_bucket(Bucket=BUCKET)
-    S3Artefacts(client, BUCKET).replace_index(_index_bytes())
+    client, bucket = emulator.client("s3"), f"{name}-knowledge"
+    client.create_bucket(Bucket=bucket)
+    S3Artefacts(client, bucket).replace_index(_index_bytes(knowledge))
 
 
 @cache
-def _index_bytes() -> bytes:
+def _index_bytes(folder: Path) -> bytes:
     files = {
-        path.relative_to(KNOWLEDGE).as_posix(): path.read_bytes()
-        for path in KNOWLEDGE.rglob("*")
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
         if path.is_file()
     }
     return encode_index(build_index(read_corpus(files), {}, WordLlamaEmbedder()))

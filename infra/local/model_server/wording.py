@@ -22,6 +22,7 @@ _FACTS_ASKED = {
     "age": r"\b(age|old|kids?|child(ren)?|suitable|mature|teen(ager)?s?)\b",
     "year": r"\b(year|when did|started|how old is)\b",
     "genres": r"\b(genres?|kind of)\b",
+    "price": r"\b(price[sd]?|costs?|how much|expensive|cheap)\b",
     "themes": r"\bthemes?\b",
     "demographic": r"\b(demographic|shonen|seinen|shojo|josei)\b",
 }
