@@ -6,9 +6,9 @@ from contextlib import AsyncExitStack
 from typing import Final
 
 from shared.adapters.index_catalogue import IndexCatalogue, IndexRecommender
+from shared.adapters.index_retriever import IndexRetriever
 from shared.adapters.s3_artefacts import connect_s3
 from shared.adapters.s3_orders import S3Orders
-from shared.adapters.vector_retriever import VectorRetriever
 from shared.adapters.watched_index import WatchedIndex
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
 from shared.settings import Settings
@@ -30,7 +30,7 @@ def make_sources(
     orders = S3Orders(client, aws.knowledge_bucket, aws.orders_prefix)
     closing.callback(orders.close)
     return SourcePorts(
-        retriever=VectorRetriever(index.current, embedder),
+        retriever=IndexRetriever(index.current, embedder),
         catalogue=IndexCatalogue(index.current),
         recommender=IndexRecommender(index.current, embedder),
         orders=orders,

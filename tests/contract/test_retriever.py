@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from shared.adapters.index_builder import build_index
-from shared.adapters.vector_retriever import VectorRetriever
+from shared.adapters.index_retriever import IndexRetriever
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
 from shared.errors import DependencyUnavailable
 from shared.policy.corpus import read_corpus
@@ -31,7 +31,7 @@ def vector(is_down: bool) -> Retriever:
             raise DependencyUnavailable("no knowledge index is loaded")
         return index
 
-    return VectorRetriever(current, EMBEDDER)
+    return IndexRetriever(current, EMBEDDER)
 
 
 @pytest.fixture(params=[fake, vector], ids=["fake", "vector"])

@@ -11,7 +11,7 @@ from shared.adapters import s3_artefacts, s3_index_repository
 from shared.adapters.index_sources import S3IndexSource
 from shared.adapters.s3_artefacts import Artefact
 from shared.adapters.s3_index_repository import S3IndexRepository
-from shared.adapters.vector_retriever import VectorRetriever
+from shared.adapters.index_retriever import IndexRetriever
 from shared.adapters.watched_index import WatchedIndex
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
 from shared.contracts.knowledge import INDEX_KEY
@@ -79,7 +79,7 @@ async def test_a_changed_fact_is_found_after_the_refresh(bucket: KnowledgeBucket
     repository = S3IndexRepository(bucket.artefacts, embedder)
     source = S3IndexSource(bucket.artefacts, embedder)
     watched = WatchedIndex(source, FakeClock(), poll_interval_ms=1_000)
-    retriever = VectorRetriever(watched.current, embedder)
+    retriever = IndexRetriever(watched.current, embedder)
     question = "how many volumes does sea song have"
 
     refresh_index(bucket.artefacts, repository)
