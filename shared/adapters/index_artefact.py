@@ -42,6 +42,7 @@ class KnowledgeIndex:
     intents: IntentWeights
     prompt: str
     assistant: AssistantProfile
+    blocked: tuple[str, ...] = ()
 
     @cached_property
     def rows_by_name(self) -> Mapping[str, tuple[int, ...]]:
@@ -72,6 +73,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     labels: tuple[str, ...]
     prompt: str
     assistant: AssistantProfile
+    blocked: tuple[str, ...] = ()
     shapes: tuple[tuple[int, ...], ...]
 
 
@@ -93,6 +95,7 @@ def encode_index(index: KnowledgeIndex) -> bytes:
             passages=index.passages,
             labels=index.intents.labels,
             prompt=index.prompt,
+            blocked=index.blocked,
             assistant=index.assistant,
             shapes=tuple(array.shape for array in arrays),
         )
@@ -134,6 +137,7 @@ def decode_index(raw: bytes | mmap.mmap, embedding: str) -> KnowledgeIndex:
         vectors=vectors,
         intents=IntentWeights(header.labels, weights, bias),
         prompt=header.prompt,
+        blocked=header.blocked,
         assistant=header.assistant,
     )
 

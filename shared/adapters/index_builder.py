@@ -25,5 +25,6 @@ def build_index(
         vectors=embedder.embed(texts),
         intents=train_intents(corpus.examples, embedder),
         prompt=corpus.prompt,
+        blocked=corpus.blocked,
         assistant=corpus.assistant,
     )

@@ -7,6 +7,7 @@ from typing import Final
 
 from shared.adapters.aws_credentials import AwsCredentials
 from shared.adapters.aws_json_api import AwsJsonApi, Service
+from shared.adapters.bedrock_guardrail import BedrockGuardrail
 from shared.adapters.dynamodb_dead_turns import DynamoDbDeadTurns
 from shared.adapters.dynamodb_turn_store import DynamoDbTurnStore
 from shared.adapters.http_session import HttpSession
@@ -133,6 +134,19 @@ class ProcessAdapters:
         api = self.aws_api("dynamodb", aws.dynamodb_timeout_ms)
         return DynamoDbTurnStore(
             api, aws.turns_table, self._clock, kept_days=self._settings.turn.stored_turn_days
+        )
+
+    def bedrock_guardrail(self) -> BedrockGuardrail:
+        """The guardrail that the settings name."""
+        guardrail = self._settings.guardrail
+        return BedrockGuardrail(
+            guardrail_id=guardrail.guardrail_id,
+            version=guardrail.guardrail_version,
+            http=self.http,
+            credentials=self._credentials,
+            clock=self._clock,
+            base_url=guardrail.guardrail_base_url,
+            timeout_ms=guardrail.guardrail_timeout_ms,
         )
 
     def turn_queue(self) -> SqsTurnQueue:

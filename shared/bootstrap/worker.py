@@ -14,6 +14,7 @@ from shared.bootstrap.adapters import FUNCTION_REDIS_CONNECTIONS, ProcessAdapter
 from shared.bootstrap.knowledge import open_knowledge
 from shared.bootstrap.limits import answer_plans, flush_limits, push_limits, turn_limits
 from shared.bootstrap.model import open_model
+from shared.bootstrap.screening import make_screening
 from shared.bootstrap.sources import make_sources
 from shared.clock import Clock, Randomness
 from shared.ports import (
@@ -110,6 +111,7 @@ async def open_worker(
             limits=turn_limits(settings, role),
             flush=flush_limits(settings),
             pushes=push_limits(settings),
+            screening=make_screening(settings, adapters, lambda: index.current().blocked, metrics),
         )
         background = asyncio.create_task(_run_background(engine, watch, index), name="background")
         closing.push_async_callback(_stop, background)

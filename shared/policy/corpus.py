@@ -3,6 +3,7 @@
 `*.md` in any folder is a document, `intents/<label>.txt` holds one example message a line, `prompt.md` is the system
 prompt, `assistant.json` the profile and `kinds.json`, if there is one, tells what kinds of documents there are. Other
 files (labelled questions for measuring, notes) are left alone.
+`guardrails/blocked.txt`, if there is one, lists phrases that no reply may hold.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from shared.contracts.knowledge import (
     PassageEntry,
 )
 from shared.errors import MalformedDocument
+from shared.policy.blocked_phrases import parse_phrases
 from shared.policy.documents import cut_passages, is_kind, parse_document
 
 PROMPT_NAME = "prompt.md"
 ASSISTANT_NAME = "assistant.json"
 KINDS_NAME = "kinds.json"
+BLOCKED_NAME = "guardrails/blocked.txt"
+"""Phrases that no reply may hold; a corpus may do without."""
 PASSAGES_LIMIT = 20_000
 """Of this many a search takes some milliseconds, and the index some dozens of megabytes."""
 _INTENTS_FOLDER = "intents/"
@@ -40,6 +44,7 @@ class Corpus(msgspec.Struct, frozen=True, kw_only=True):
     documents: tuple[Document, ...]
     passages: tuple[PassageEntry, ...]
     examples: tuple[LabelledText, ...]
+    blocked: tuple[str, ...] = ()
     prompt: str
     assistant: AssistantProfile
 
@@ -68,6 +73,8 @@ class CorpusRefused(MalformedDocument):
 
 def is_corpus_file(name: str) -> bool:
     """True for a file (its path below the corpus folder) that an index is built from."""
+    if name == BLOCKED_NAME:
+        return True
     if name.startswith(_INTENTS_FOLDER):
         return name.endswith(".txt")
     if name in (ASSISTANT_NAME, KINDS_NAME):
@@ -111,6 +118,7 @@ class _CorpusReader:
         self._places: dict[str, str] = {}
         self._rules: dict[str, KindRule] = {}
         self._examples: list[LabelledText] = []
+        self._blocked: tuple[str, ...] = ()
         self._prompt = ""
         self._assistant: AssistantProfile | None = None
 
@@ -125,6 +133,8 @@ class _CorpusReader:
             self._prompt = text.strip()
         elif name == ASSISTANT_NAME:
             self._assistant = _profile(name, content)
+        elif name == BLOCKED_NAME:
+            self._blocked = parse_phrases(name, text)
         elif name == KINDS_NAME:
             self._rules = _rules(name, content)
         elif name.startswith(_INTENTS_FOLDER):
@@ -164,6 +174,7 @@ class _CorpusReader:
             documents=documents,
             passages=passages,
             examples=tuple(self._examples),
+            blocked=self._blocked,
             prompt=self._prompt,
             assistant=self._assistant,
         )

@@ -23,6 +23,7 @@ def test_decode_gives_back_what_was_encoded() -> None:
     assert read.passages == INDEX.passages
     assert read.fingerprints == INDEX.fingerprints
     assert (read.prompt, read.assistant) == (INDEX.prompt, INDEX.assistant)
+    assert decode_index(encode_index(replace(INDEX, blocked=("secret plan",))), "fake-64").blocked
     assert read.intents.labels == INDEX.intents.labels
     assert np.array_equal(read.vectors, INDEX.vectors)
     assert np.array_equal(read.intents.weights, INDEX.intents.weights)

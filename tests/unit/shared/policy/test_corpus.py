@@ -125,3 +125,13 @@ def test_compare_tells_added_changed_and_removed() -> None:
     assert (change.added, change.changed, change.removed) == (("d",), ("b",), ("a",))
     assert not change.is_empty
     assert compare({"a": "1"}, {"a": "1"}).is_empty
+
+
+def test_read_corpus_takes_blocked_phrases_and_names_those_that_are_none() -> None:
+    files = small_corpus() | {"guardrails/blocked.txt": b"# a note\nsecret plan\n"}
+    assert read_corpus(files).blocked == ("secret plan",)
+    assert read_corpus(small_corpus()).blocked == ()
+    assert is_corpus_file("guardrails/blocked.txt")
+    assert not is_corpus_file("guardrails/pii.jsonl")
+    files["guardrails/blocked.txt"] = b"fine words\nab\n"
+    assert faults_of(files) == [("guardrails/blocked.txt", 2)]
