@@ -10,7 +10,7 @@ import mmap
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
@@ -21,11 +21,12 @@ from shared.adapters.intent_training import IntentWeights
 from shared.adapters.title_shelf import TitleShelf
 from shared.contracts.knowledge import AssistantProfile, PassageEntry
 from shared.errors import IncompatibleIndex
+from shared.policy.lexicon import Lexicon, lexicon_of
 from shared.policy.names import is_telling, plain_name
 
 # Raise it whenever the layout, the cutting of passages or the intent features change: older artefacts are then
 # refused by new readers and rebuilt by the next refresh, though no document has changed.
-SCHEMA = 2
+SCHEMA = 3
 _MAGIC = b"BCINDEX\n"
 _PREAMBLE = struct.Struct("<8sII")
 _ALIGNMENT = 64
@@ -42,6 +43,8 @@ class KnowledgeIndex:
     intents: IntentWeights
     prompt: str
     assistant: AssistantProfile
+    forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The corpus's own dictionary, see policy/lexicon.py."""
     blocked: tuple[str, ...] = ()
 
     @cached_property
@@ -53,6 +56,11 @@ class KnowledgeIndex:
                 if is_telling(name):
                     rows.setdefault(name, []).append(row)
         return {name: tuple(found) for name, found in rows.items()}
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """The dictionary with the names of the titles in it. Built in about 60 ms."""
+        return lexicon_of(self.forms, self.passages)
 
     @cached_property
     def shelf(self) -> TitleShelf:
@@ -71,6 +79,8 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     fingerprints: dict[str, str]
     passages: tuple[PassageEntry, ...]
     labels: tuple[str, ...]
+    floor: float
+    forms: dict[str, tuple[str, ...]]
     prompt: str
     assistant: AssistantProfile
     blocked: tuple[str, ...] = ()
@@ -94,6 +104,8 @@ def encode_index(index: KnowledgeIndex) -> bytes:
             fingerprints=dict(sorted(index.fingerprints.items())),
             passages=index.passages,
             labels=index.intents.labels,
+            floor=index.intents.floor,
+            forms=dict(sorted(index.forms.items())),
             prompt=index.prompt,
             blocked=index.blocked,
             assistant=index.assistant,
@@ -135,10 +147,11 @@ def decode_index(raw: bytes | mmap.mmap, embedding: str) -> KnowledgeIndex:
         fingerprints=header.fingerprints,
         passages=header.passages,
         vectors=vectors,
-        intents=IntentWeights(header.labels, weights, bias),
+        intents=IntentWeights(header.labels, weights, bias, header.floor),
         prompt=header.prompt,
         blocked=header.blocked,
         assistant=header.assistant,
+        forms=header.forms,
     )
 
 
