@@ -66,7 +66,7 @@ class TitleShelf:
                 is_close = not named or _themes(shared) >= _SHARED_THEMES
                 found.append((is_close, score, at, shared))
         found.sort(key=lambda each: (-each[0], -each[1], each[2]))
-        like = " and ".join(dict.fromkeys(self._entries[at].title for at in named))
+        like = tuple(dict.fromkeys(self._entries[at].title for at in named))
         return tuple(
             SimilarTitle(
                 passage=_passage(self._entries[at], score),

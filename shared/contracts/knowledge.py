@@ -76,11 +76,11 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 class SimilarTitle(msgspec.Struct, frozen=True, kw_only=True):
-    """A title to suggest: its first passage, what it `shares` with the wish, and the title it is `like`, if any."""
+    """A title to suggest: its first passage, what it `shares` with the wish, and the titles it is `like`, if any."""
 
     passage: Passage
     shares: tuple[str, ...]
-    like: str = ""
+    like: tuple[str, ...] = ()
 
 
 class Intent(msgspec.Struct, frozen=True):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Literal
+from typing import Final, Literal
 
 from shared.contracts.knowledge import GENERAL_INTENT, Intent, Passage, SimilarTitle
 
 Source = Literal["retrieval", "catalogue", "recommendations", "orders"]
+SUGGESTION_INTENT: Final = "recommendation"
 TITLE_SOURCES: frozenset[Source] = frozenset({"catalogue", "recommendations"})
 """They find what is named; so a question that says "it" must name it first."""
 FIT_SHARE = 0.5
@@ -19,7 +20,7 @@ NAMED_FIT_SHARE = 0.8
 _CHEAP: tuple[Source, ...] = ("catalogue", "retrieval")
 _SOURCES: MappingProxyType[str, tuple[Source, ...]] = MappingProxyType(
     {
-        "recommendation": ("recommendations", "retrieval"),
+        SUGGESTION_INTENT: ("recommendations", "retrieval"),
         "product_question": _CHEAP,
         "order_status": ("orders", "retrieval"),
         "returns": ("orders", "retrieval"),
@@ -37,9 +38,15 @@ def settle_intent(intent: Intent, floor: float) -> Intent:
     return intent if intent.confidence >= floor else Intent(GENERAL_INTENT, intent.confidence)
 
 
-def sources_for(label: str) -> tuple[Source, ...]:
-    """The sources to ask for an intent; retrieval for a label that the table does not know."""
-    return _SOURCES.get(label, _OTHERS)
+def sources_for(label: str, *, leans: bool = False) -> tuple[Source, ...]:
+    """The sources to ask for an intent; retrieval for a label that the table does not know.
+
+    A wish for suggestions that `leans` on titles named before may as well be a question about these.
+    """
+    sources = _SOURCES.get(label, _OTHERS)
+    if leans and "recommendations" in sources:
+        return (*sources, "catalogue")
+    return sources
 
 
 def fitting(
@@ -61,12 +68,15 @@ def merged(
     similar: Iterable[SimilarTitle],
     limit: int,
 ) -> tuple[Passage, ...]:
-    """At most `limit` passages, each once, facts first; what is suggested already is left out, and so is its model."""
+    """At most `limit` passages, each once, facts first.
+
+    What is suggested already is left out of what was retrieved, and so are the titles that it is like.
+    """
     suggested = list(similar)
     taken = {title.passage.source_id for title in suggested}
-    likened = {title.like for title in suggested if title.like}
-    kept: dict[str, Passage] = {}
-    for passage in (*facts, *retrieved):
+    likened = {liked for title in suggested for liked in title.like}
+    kept = {passage.id: passage for passage in facts}
+    for passage in retrieved:
         if passage.source_id not in taken and passage.title not in likened:
             kept.setdefault(passage.id, passage)
     return tuple(kept.values())[:limit]

@@ -46,7 +46,7 @@ class FanOut:
 
         Orders are those of the request's own tenant and user, whatever its text says.
         """
-        sources = sources_for(wish.intent.label)
+        sources = sources_for(wish.intent.label, leans=wish.leans)
         if not sources:
             return Findings()
         ports, limits, text = self._ports, self._limits, wish.search_text
@@ -69,7 +69,9 @@ class FanOut:
         return Findings(
             passages=merged(
                 facts or (),
-                fitting(retrieved or (), limits.passage_score_floor, is_named=bool(facts or orders)),
+                fitting(
+                    retrieved or (), limits.passage_score_floor, is_named=bool(facts or orders)
+                ),
                 similar or (),
                 limits.passages_per_prompt,
             ),

@@ -127,7 +127,7 @@ def _similar(title: SimilarTitle) -> _Element:
     passage = title.passage
     attributes = {"id": passage.id, "title": passage.title, "shares": ", ".join(title.shares)}
     if title.like:
-        attributes["like"] = title.like
+        attributes["like"] = " and ".join(title.like)
     return _Element(_element("similar_title", passage.text, **attributes), _link(passage))
 
 

@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from shared.clock import Clock
 from shared.contracts.knowledge import GENERAL_INTENT, Intent
 from shared.contracts.stored_turns import HistoryEntry
-from shared.policy.fanout import TITLE_SOURCES, settle_intent, sources_for
+from shared.policy.fanout import (
+    SUGGESTION_INTENT,
+    TITLE_SOURCES,
+    settle_intent,
+    sources_for,
+)
 from shared.policy.follow_up import (
     LOOK_BACK_TURNS,
     SUBJECTS,
@@ -19,6 +24,7 @@ from shared.policy.follow_up import (
     points_back,
     says_little,
     search_text,
+    wants_others,
 )
 from shared.policy.limits import TurnLimits
 from shared.ports import Catalogue, IntentClassifier
@@ -71,16 +77,22 @@ class Understanding:
         question, sources = wish.search_text, sources_for(wish.intent.label)
         together = f"{recalled[-1].user_text} {question}"
         is_idle = "retrieval" not in sources
-        if is_idle and not asks(question):
+        if is_idle and not (asks(question) and points_back(question) and says_little(question, 1)):
             return wish
-        if not is_idle and not TITLE_SOURCES.intersection(sources):
+        is_rule = not is_idle and not TITLE_SOURCES.intersection(sources)
+        if is_rule and not (
+            says_little(question, 0) and await self._subjects(question, recalled[-1:])
+        ):
             return await self._resolve_rule(wish, recalled[-1].user_text)
         if await self._catalogue.named(question, 1):
             return wish
         subjects = await self._subjects(question, recalled)
         if subjects:
-            # What sounded idle alone is none about a title.
-            intent = Intent(GENERAL_INTENT, wish.intent.confidence) if is_idle else wish.intent
+            # What sounds idle, or like a parcel ("how long is it?"), is about the title that was just named.
+            label = GENERAL_INTENT if is_idle or is_rule else wish.intent.label
+            if label == GENERAL_INTENT and wants_others(question):
+                label = SUGGESTION_INTENT
+            intent = Intent(label, wish.intent.confidence)
             return Wish(intent, search_text(question, subjects), leans=True)
         if wish.intent.label != GENERAL_INTENT:
             return wish

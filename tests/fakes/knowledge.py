@@ -82,7 +82,7 @@ class FakeRecommender(FakeCatalogue):
             if entry.title in named or theme in text
         }
         return tuple(
-            SimilarTitle(passage=_passage(entry), shares=shared, like=" and ".join(named))
+            SimilarTitle(passage=_passage(entry), shares=shared, like=tuple(named))
             for entry in self._titles()
             for shared in (tuple(t for t in entry.facts.get("themes", ()) if t in wanted),)
             if shared and entry.title not in named

@@ -48,7 +48,7 @@ def test_passages_far_from_the_question_or_from_the_best_are_no_sources() -> Non
 
 def test_passages_come_once_facts_first_without_what_is_suggested_or_compared_with() -> None:
     facts, found, other = passage("akira"), passage("shipping", 0.8), passage("akira", 0.7, 2)
-    similar = SimilarTitle(passage=passage("pluto"), shares=("robots",), like="Astro")
+    similar = SimilarTitle(passage=passage("pluto"), shares=("robots",), like=("Astro", "Other"))
 
     assert merged([facts], [found, other, facts], [], 5) == (facts, found, other)
     assert merged([facts], [found, other], [], 2) == (facts, found)

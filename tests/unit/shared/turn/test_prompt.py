@@ -102,7 +102,7 @@ def test_passages_cannot_close_their_elements(found: list[Passage]) -> None:
 @given(markup, markup, markup)
 def test_neither_orders_nor_suggestions_can_close_their_elements(a: str, b: str, c: str) -> None:
     order = Order(number=a, status=b, placed_on=c, lines=(OrderLine(title=a),), note=c)
-    similar = SimilarTitle(passage=Passage(a, b, c, 1.0, "d"), shares=(a, b), like=c)
+    similar = SimilarTitle(passage=Passage(a, b, c, 1.0, "d"), shares=(a, b), like=(c,))
 
     text = data_of(Findings(orders=(order,), has_orders=True, similar=(similar,)))
 

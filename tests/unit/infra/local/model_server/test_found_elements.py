@@ -16,7 +16,7 @@ def test_everything_that_a_prompt_is_made_of_is_read_back_unescaped() -> None:
     passage = Passage("p#1", HOSTILE, HOSTILE, 1.0, "p")
     findings = Findings(
         passages=(passage,),
-        similar=(SimilarTitle(passage=passage, shares=("a", "b"), like=HOSTILE),),
+        similar=(SimilarTitle(passage=passage, shares=("a", "b"), like=(HOSTILE,)),),
         orders=(
             Order(number=HOSTILE, status="s", placed_on="", lines=(OrderLine(title=HOSTILE),)),
         ),
