@@ -52,6 +52,7 @@ from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.recovery import DueEntry, DueMove, DueTurn, Release, ReservationKind
 from shared.contracts.server_frames import RunningTurn
 from shared.contracts.stored_turns import StoredPage, StoredTurn
+from shared.contracts.turn_events import TurnEndedEvent
 from shared.contracts.turns import EndStatus, IntakeDecision, Path, QueueName, TurnRequest
 
 
@@ -484,6 +485,14 @@ class Orders(Protocol):
 
     async def of_user(self, tenant: TenantId, user: UserId, limit: int) -> Sequence[Order]:
         """The newest orders of exactly this user, newest first. Raises DependencyUnavailable."""
+        ...
+
+
+class TurnEvents(Protocol):
+    """Where analytics learns of ended turns."""
+
+    def note(self, event: TurnEndedEvent) -> None:
+        """Take one event, to be sent later. Never waits and never raises; what finds no room is dropped and counted."""
         ...
 
 

@@ -200,6 +200,12 @@ class ModelSettings:
     model_fast: str = _setting("claude-haiku-4-5", "model id used under load")
     model_first_event_timeout_ms: int = _setting(20_000, "from the request to the first event")
     model_silence_timeout_ms: int = _setting(15_000, "between events; pings count as life")
+    model_requests_per_min: int = _setting(
+        4_000, "the account's quota, shared by all processes and both models; 0 = off"
+    )
+    model_tokens_per_min: int = _setting(
+        2_000_000, "input and output together, shared likewise; 0 = off"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,6 +355,21 @@ class TelemetrySettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnalyticsSettings:
+    """One event for each ended turn."""
+
+    analytics_stream: str = _setting("", "Kinesis stream of the events; empty = none")
+    analytics_user_key: str = _setting(
+        "",
+        "key of the hash that stands for a user in events; empty = they name no user",
+        secret=True,
+    )
+    analytics_buffer_events: int = _setting(10_000, "waiting events; more are dropped and counted")
+    analytics_flush_ms: int = _setting(1_000, "events are sent at least this often")
+    kinesis_timeout_ms: int = _setting(2_000, "deadline of one Kinesis request")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """All groups; each process reads the ones it needs."""
 
@@ -363,6 +384,7 @@ class Settings:
     queue_runner: QueueRunnerSettings = QueueRunnerSettings()
     local_stack: LocalStackSettings = LocalStackSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    analytics: AnalyticsSettings = AnalyticsSettings()
 
     @property
     def renew_interval_ms(self) -> int:
@@ -494,6 +516,8 @@ def _contradictions(settings: Settings, role: Role) -> Iterator[str]:
     keyless = not settings.model.model_api_key and not settings.model.model_base_url
     if role in _WORKERS and settings.model.model_provider == "anthropic" and keyless:
         yield "ANTHROPIC_API_KEY is missing: set it, or BURSTCHAT_MODEL_BASE_URL."
+    if role in _WORKERS:
+        yield from _model_faults(settings.model)
 
 
 def _guardrail_faults(guardrail: GuardrailSettings) -> Iterator[str]:
@@ -503,6 +527,21 @@ def _guardrail_faults(guardrail: GuardrailSettings) -> Iterator[str]:
                 yield f"{PREFIX}{name.upper()} is missing: {PREFIX}GUARDRAIL_PROVIDER=bedrock needs it."
     if guardrail.guardrail_review_characters < 1:
         yield f"{PREFIX}GUARDRAIL_REVIEW_CHARACTERS must be 1 or more."
+
+
+def _model_faults(model: ModelSettings) -> Iterator[str]:
+    """A model id of the other provider would fail every single turn."""
+    for name, model_id in (
+        ("model_primary", model.model_primary),
+        ("model_fast", model.model_fast),
+    ):
+        # `anthropic.claude-…`, `eu.anthropic.claude-…`, or the ARN of an inference profile.
+        is_bedrock = "anthropic." in model_id or model_id.startswith("arn:")
+        if is_bedrock != (model.model_provider == "bedrock"):
+            yield (
+                f"{PREFIX}{name.upper()} ({model_id}) is no model id of {PREFIX}MODEL_PROVIDER="
+                f"{model.model_provider}."
+            )
 
 
 def _queue_faults(settings: Settings) -> Iterator[str]:

@@ -45,12 +45,17 @@ class BurstWorker:
     async def handle(
         self, event: dict[str, Any], remaining_ms: Callable[[], int]
     ) -> dict[str, Any]:
-        """Run the batch; returns when its frames have left, or after PUSH_PATIENCE_S."""
+        """Run the batch; returns when its frames and events have left, or after PUSH_PATIENCE_S."""
         messages = read_messages(event, self._retry_queue_name)
         with bind(worker=self._name):
             _log.info("batch.received", messages=len(messages))
             returned = await self._batch.run(messages, remaining_ms())
-            await self._let_pushes_arrive()
+            await asyncio.gather(
+                self._let_pushes_arrive(),
+                # What is not told now, nobody learns before the environment thaws.
+                self._worker.budget.flush(),
+                self._worker.analytics.flush(),
+            )
             _log.info("batch.settled", messages=len(messages), returned=len(returned))
         return batch_answer(returned)
 

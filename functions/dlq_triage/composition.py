@@ -34,6 +34,7 @@ async def triage(event: dict[str, Any]) -> dict[str, Any]:
             push=ports.push,
             dispatcher=QueueDispatcher(ports.turn_queue, ports.sessions, clock),
             dead_turns=ports.dead_turns,
+            ended=ports.ended,
             clock=clock,
             metrics=Metrics(settings.telemetry.metrics_namespace, ROLE, clock),
         )

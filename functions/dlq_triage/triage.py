@@ -34,6 +34,7 @@ from shared.policy.triage import (
 from shared.ports import DeadTurns, FramePush, SessionQueue, TurnClaims, TurnDispatcher, TurnStore
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.broadcast import broadcast
+from shared.turn.ended_turns import NOBODY_TOLD, EndedTurns
 from shared.turn.markers import is_answer
 from shared.turn.terminal_frames import failed_unclaimed_frame, place_of_end
 from shared.turn.unclaimed_ends import UnclaimedEnds, count_end
@@ -60,6 +61,7 @@ class Triage:
         dead_turns: DeadTurns,
         clock: Clock,
         metrics: Metrics,
+        ended: EndedTurns = NOBODY_TOLD,
     ) -> None:
         self._sessions = sessions
         self._ends = UnclaimedEnds(claims, dispatcher, partial(broadcast, push), clock)
@@ -67,6 +69,7 @@ class Triage:
         self._dead_turns = dead_turns
         self._clock = clock
         self._metrics = metrics
+        self._ended = ended
 
     async def run(self, messages: Sequence[DeadMessage]) -> Sequence[DeadMessage]:
         """The messages that must come back, in their order. Raises nothing for a single message's sake."""
@@ -138,6 +141,15 @@ class Triage:
         match answer:
             case Finished():
                 count_end(self._metrics, "failed", path="triage", code="internal")
+                self._ended.unclaimed(
+                    request.ref,
+                    "failed",
+                    by="triage",
+                    now_ms=self._clock.now_ms(),
+                    code="internal",
+                    request=request,
+                    attempt=state.attempt,
+                )
                 _log.error("turn.failed", code="internal")
             case TurnEnded() | StillClaimed() | TurnUnknown():
                 pass

@@ -14,6 +14,7 @@ from shared.contracts.server_frames import encode_frame
 from shared.errors import ChatError, TransientError
 from shared.ports import SessionQueue
 from shared.telemetry import Log, Metrics
+from shared.turn.ended_turns import NOBODY_TOLD, EndedTurns
 from shared.turn.terminal_frames import BEFORE_ANY_CLAIM, cancelled_frame
 from shared.turn.unclaimed_ends import count_end
 
@@ -34,12 +35,14 @@ class Cancelling:
         follow_ups: FollowUps,
         clock: Clock,
         metrics: Metrics,
+        ended: EndedTurns = NOBODY_TOLD,
     ) -> None:
         self._sessions = sessions
         self._replaying = replaying
         self._follow_ups = follow_ups
         self._clock = clock
         self._metrics = metrics
+        self._ended = ended
 
     async def cancel(
         self, session: SessionRef, turn_id: TurnId, follower: Follower | None
@@ -75,6 +78,9 @@ class Cancelling:
                 return Stopping(turn_id)
             case Finished():
                 count_end(self._metrics, "cancelled", path="unclaimed")
+                self._ended.unclaimed(
+                    turn, "cancelled", by="gateway", now_ms=self._clock.now_ms(), code="user"
+                )
                 sender = None if follower is None else follower.connection_id
                 await self._follow_ups.start(answer, outcome, sender)
                 return Stopped(turn_id, outcome)

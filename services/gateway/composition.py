@@ -150,6 +150,7 @@ def build_gateway(
         follow_ups=follow_ups,
         clock=clock,
         metrics=metrics,
+        ended=ports.ended,
     )
     history = History(ports.store, gateway.history_page_bytes)
     sending = Sending(
@@ -163,6 +164,7 @@ def build_gateway(
         clock=clock,
         randomness=randomness,
         metrics=metrics,
+        ended=ports.ended,
     )
     limits = _socket_limits(gateway)
     endpoint = gateway.private_endpoint or _own_endpoint(private_listener)
@@ -255,6 +257,7 @@ def build_gateway(
         metrics=metrics,
         limits=sweep_limits(settings),
         interval_ms=settings.turn.sweep_interval_ms,
+        ended=ports.ended,
     )
     return Gateway(
         # The private port outlives the public one: workers push until the last socket is gone.

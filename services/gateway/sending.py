@@ -33,6 +33,7 @@ from shared.policy.limits import DetachedLimits
 from shared.policy.routing import has_own_queue
 from shared.ports import SessionQueue, TurnClaims
 from shared.telemetry import Log, Metrics
+from shared.turn.ended_turns import NOBODY_TOLD, EndedTurns
 
 _BUSY_RETRY_MS = 5_000
 _UNAVAILABLE_RETRY_MS = 1_000
@@ -56,6 +57,7 @@ class Sending:
         clock: Clock,
         randomness: Randomness,
         metrics: Metrics,
+        ended: EndedTurns = NOBODY_TOLD,
     ) -> None:
         self._sessions = sessions
         self._claims = claims
@@ -67,6 +69,7 @@ class Sending:
         self._clock = clock
         self._randomness = randomness
         self._metrics = metrics
+        self._ended = ended
 
     async def send(
         self,
@@ -181,6 +184,14 @@ class Sending:
         match answer:
             case Finished():
                 sender = None if follower is None else follower.connection_id
+                self._ended.unclaimed(
+                    head.ref,
+                    "rejected",
+                    by="gateway",
+                    now_ms=self._clock.now_ms(),
+                    code=refusal.code,
+                    request=head,
+                )
                 await self._follow_ups.start(answer, outcome, sender)
                 return refused
             case TurnUnknown():

@@ -81,6 +81,7 @@ async def run_orchestrator(
             metrics=metrics,
             limits=sweep_limits(settings),
             interval_ms=settings.turn.sweep_interval_ms,
+            ended=worker.analytics.ended,
         )
         stats = OrchestratorStats(lambda: parts.runner.count, metrics, clock)
         running: list[Part] = [

@@ -88,6 +88,17 @@ def classify(error: Exception, now_ms: int) -> ChatError | None:
             return None
 
 
+def misconfigured_setting(error: anthropic.APIStatusError) -> str | None:
+    """The setting to look at when no call of this process can succeed, None for any other refusal."""
+    match error.status_code:
+        case 401 | 403:
+            return "ANTHROPIC_API_KEY, or the role's permission to invoke the model on Bedrock"
+        case 404:
+            return "BURSTCHAT_MODEL_PRIMARY and BURSTCHAT_MODEL_FAST"
+        case _:
+            return None
+
+
 def _fault(status: int, type_: str | None, message: str, retry_after: int | None) -> ChatError:
     kind = _BY_TYPE.get(type_ or "") or _BY_STATUS.get(status)
     if kind is None:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anthropic
 import httpx2
 
-from shared.adapters.anthropic_errors import TRANSPORT_ERRORS, classify
+from shared.adapters.anthropic_errors import TRANSPORT_ERRORS, classify, misconfigured_setting
 from shared.adapters.anthropic_events import EventDecoder, Framing
 from shared.adapters.sse_framing import SseFraming
 from shared.clock import Clock
 from shared.contracts.model import ModelEvent, Prompt
+from shared.contracts.model_budget import ProviderAllowance
 from shared.errors import ConfigurationError
+from shared.policy.rate_headers import allowance_of
+from shared.telemetry import Log
 
 PROVIDER_URL = "https://api.anthropic.com"
 NO_TIMEOUT = httpx2.Timeout(None)
 _KEEPALIVE_S = 60.0
+_RATE_LIMITED = 429
+_log = Log("model")
 # After `message_stop` only the end of the body is missing; a connection read to its end is used again.
 _END_OF_BODY_S = 0.02
 # Compression would delay tokens and cost more than it saves on a stream.
@@ -41,11 +46,14 @@ class MessagesModel:
         framing: Callable[[], Framing],
         *,
         clock: Clock,
+        note: Callable[[ProviderAllowance], None] | None = None,
         connections: int = 1_000,
     ) -> None:
+        """`note` hears what the provider says of its limits, with refusals, too."""
         self._open_client = open_client
         self._framing = framing
         self._clock = clock
+        self._note = note
         self._connections = connections  # open at once; more wait for one of them
         self._client: AnyClient | None = None
 
@@ -63,7 +71,11 @@ class MessagesModel:
         try:
             response = await manager.__aenter__()
         except Exception as error:
+            if isinstance(error, anthropic.APIStatusError):
+                self._listen(error.response.headers, is_refusal=error.status_code == _RATE_LIMITED)
+                self._tell_misconfiguration(error, prompt.model)
             raise self._translated(error) from error
+        self._listen(response.headers, is_refusal=False)
         events = _Events(self, response.http_response)
         try:
             yield events
@@ -78,6 +90,19 @@ class MessagesModel:
         client, self._client = self._client, None
         if client is not None:
             await client.close()
+
+    def _listen(self, headers: Mapping[str, str], *, is_refusal: bool) -> None:
+        if self._note is None:
+            return
+        allowance = allowance_of(headers, is_refusal=is_refusal, now_ms=self._clock.now_ms())
+        if allowance is not None:
+            self._note(allowance)
+
+    def _tell_misconfiguration(self, error: anthropic.APIStatusError, model: str) -> None:
+        """What on-call must see at once: every turn of this process ends like this one."""
+        setting = misconfigured_setting(error)
+        if setting is not None:
+            _log.error("model.misconfigured", status=error.status_code, model=model, check=setting)
 
     def _translated(self, error: Exception) -> Exception:
         return classify(error, self._clock.now_ms()) or error
@@ -97,7 +122,14 @@ class MessagesModel:
 class AnthropicChatModel(MessagesModel):
     """ChatModel of the Anthropic API, or of anything that speaks it at `base_url`."""
 
-    def __init__(self, *, api_key: str, clock: Clock, base_url: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        clock: Clock,
+        base_url: str = "",
+        note: Callable[[ProviderAllowance], None] | None = None,
+    ) -> None:
         if not api_key:
             raise ConfigurationError("ANTHROPIC_API_KEY is missing: key of the Anthropic API.")
 
@@ -110,7 +142,7 @@ class AnthropicChatModel(MessagesModel):
                 http_client=http,
             )
 
-        super().__init__(open_client, SseFraming, clock=clock)
+        super().__init__(open_client, SseFraming, clock=clock, note=note)
 
 
 class _Events:

@@ -12,6 +12,7 @@ from shared.adapters.dynamodb_dead_turns import DynamoDbDeadTurns
 from shared.adapters.dynamodb_turn_store import DynamoDbTurnStore
 from shared.adapters.http_session import HttpSession
 from shared.adapters.management_api_push import ManagementApiPush
+from shared.adapters.redis_budget_window import RedisBudgetWindow
 from shared.adapters.redis_client import RedisClient
 from shared.adapters.redis_due_turns import RedisDueTurns
 from shared.adapters.redis_session_queue import RedisSessionQueue
@@ -148,6 +149,14 @@ class ProcessAdapters:
             base_url=guardrail.guardrail_base_url,
             timeout_ms=guardrail.guardrail_timeout_ms,
         )
+
+    def kinesis(self) -> AwsJsonApi:
+        """Requests to Kinesis."""
+        return self.aws_api("kinesis", self._settings.analytics.kinesis_timeout_ms)
+
+    def budget_window(self) -> RedisBudgetWindow:
+        """The model budget that all processes share."""
+        return RedisBudgetWindow(self.redis)
 
     def turn_queue(self) -> SqsTurnQueue:
         """The queues of work, to send to."""

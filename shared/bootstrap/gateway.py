@@ -10,6 +10,7 @@ from shared.adapters.http_turn_intake import HttpTurnIntake
 from shared.adapters.redis_connection_registry import RedisConnectionRegistry
 from shared.adapters.redis_load_board import RedisLoadBoard
 from shared.bootstrap.adapters import ProcessAdapters, push_credential
+from shared.bootstrap.analytics import open_analytics
 from shared.clock import Clock, Randomness
 from shared.ports import (
     ConnectionRegistry,
@@ -25,6 +26,7 @@ from shared.ports import (
     TurnStore,
 )
 from shared.settings import Settings
+from shared.turn.ended_turns import NOBODY_TOLD, EndedTurns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,7 @@ class GatewayPorts:
     push: FramePush
     due: DueTurns
     dead_letters: DeadLetterQueue
+    ended: EndedTurns = NOBODY_TOLD
 
 
 @asynccontextmanager
@@ -51,6 +54,7 @@ async def open_gateway_ports(
     """The gateway's ports, closed on leaving. Nothing is asked yet, so a dependency may still be down."""
     async with AsyncExitStack() as closing:
         adapters = ProcessAdapters(settings, clock, randomness, closing)
+        analytics = open_analytics(settings, "gateway", adapters, clock, randomness, closing)
         yield GatewayPorts(
             queue=adapters.sessions(),
             claims=adapters.claims(),
@@ -73,4 +77,5 @@ async def open_gateway_ports(
             push=adapters.push(),
             due=adapters.due(),
             dead_letters=adapters.dead_letters(),
+            ended=analytics.ended,
         )

@@ -7,9 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from shared.bootstrap.adapters import FUNCTION_REDIS_CONNECTIONS, ProcessAdapters
+from shared.bootstrap.analytics import open_analytics
 from shared.clock import Clock, Randomness
 from shared.ports import DeadTurns, FramePush, SessionQueue, TurnClaims, TurnQueue, TurnStore
 from shared.settings import Settings
+from shared.turn.ended_turns import EndedTurns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,7 @@ class TriagePorts:
     push: FramePush
     turn_queue: TurnQueue
     dead_turns: DeadTurns
+    ended: EndedTurns
 
 
 @asynccontextmanager
@@ -33,6 +36,7 @@ async def open_triage_ports(
         adapters = ProcessAdapters(
             settings, clock, randomness, closing, redis_connections=FUNCTION_REDIS_CONNECTIONS
         )
+        analytics = open_analytics(settings, "dlq_triage", adapters, clock, randomness, closing)
         yield TriagePorts(
             sessions=adapters.sessions(),
             claims=adapters.claims(),
@@ -40,4 +44,5 @@ async def open_triage_ports(
             push=adapters.push(),
             turn_queue=adapters.turn_queue(),
             dead_turns=adapters.dead_turns(),
+            ended=analytics.ended,
         )

@@ -11,9 +11,10 @@ from shared.adapters.linear_intent_classifier import LinearIntentClassifier
 from shared.adapters.redis_load_board import RedisLoadBoard
 from shared.adapters.watched_index import WatchedIndex
 from shared.bootstrap.adapters import FUNCTION_REDIS_CONNECTIONS, ProcessAdapters
+from shared.bootstrap.analytics import Analytics, open_analytics
 from shared.bootstrap.knowledge import open_knowledge
 from shared.bootstrap.limits import answer_plans, flush_limits, push_limits, turn_limits
-from shared.bootstrap.model import open_model
+from shared.bootstrap.model import open_budget, open_model
 from shared.bootstrap.screening import make_screening
 from shared.bootstrap.sources import make_sources
 from shared.clock import Clock, Randomness
@@ -37,6 +38,7 @@ from shared.telemetry import Metrics
 from shared.turn.engine import TurnEngine, TurnPorts
 from shared.turn.fan_out import SourcePorts
 from shared.turn.load_watch import LoadWatch
+from shared.turn.model_budget import ModelBudget
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,8 @@ class Worker:
     store: TurnStore
     push: FramePush
     due: DueTurns
+    budget: ModelBudget
+    analytics: Analytics
     background: asyncio.Task[None]
 
 
@@ -92,11 +96,20 @@ async def open_worker(
             adapters.sessions(),
             adapters.dead_letters(),
         )
+        budget = open_budget(
+            settings,
+            adapters,
+            clock,
+            worker=worker,
+            # A function is frozen between its batches: what it held would be lost to all.
+            holds_advance=role != "burst_worker",
+        )
+        analytics = open_analytics(settings, role, adapters, clock, randomness, closing)
         ports = _turn_ports(
             adapters,
             LinearIntentClassifier(index.current, embedder),
-            make_sources(settings, embedder, index, closing),
-            model=open_model(settings, clock, closing),
+            make_sources(settings, adapters, embedder, index, closing),
+            model=open_model(settings, clock, closing, note=budget.note),
             dispatcher=dispatcher(turn_queue, sessions),
             dead_letters=dead_letters,
         )
@@ -112,6 +125,8 @@ async def open_worker(
             flush=flush_limits(settings),
             pushes=push_limits(settings),
             screening=make_screening(settings, adapters, lambda: index.current().blocked, metrics),
+            budget=budget,
+            ended=analytics.ended,
         )
         background = asyncio.create_task(_run_background(engine, watch, index), name="background")
         closing.push_async_callback(_stop, background)
@@ -129,6 +144,8 @@ async def open_worker(
             store=ports.store,
             push=ports.push,
             due=adapters.due(),
+            budget=budget,
+            analytics=analytics,
             background=background,
         )
 

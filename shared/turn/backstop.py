@@ -18,6 +18,7 @@ from shared.ports import (
     TurnStore,
 )
 from shared.telemetry import Metrics
+from shared.turn.ended_turns import NOBODY_TOLD, EndedTurns
 from shared.turn.evidence import Evidence
 from shared.turn.redispatch import Redispatch
 from shared.turn.sweeper import Sweeper
@@ -48,6 +49,7 @@ def make_sweeper(
     metrics: Metrics,
     limits: SweepLimits,
     interval_ms: int,
+    ended: EndedTurns = NOBODY_TOLD,
 ) -> Sweeper:
     """The sweeper of a process, a part to be run; `sweeper` is unique among all processes."""
     redispatch = Redispatch(
@@ -71,6 +73,7 @@ def make_sweeper(
         clock=clock,
         metrics=metrics,
         limits=limits,
+        ended=ended,
     )
     return Sweeper(
         due=ports.due,

@@ -25,6 +25,7 @@ from shared.turn.budgeted_generation import BudgetedGeneration
 from shared.turn.claim_keeper import ClaimKeeper
 from shared.turn.claimant import Claimant
 from shared.turn.closing import Closing
+from shared.turn.ended_turns import NOBODY_TOLD, EndedTurns
 from shared.turn.entry import Entry
 from shared.turn.evidence import Evidence
 from shared.turn.fan_out import SourcePorts
@@ -77,6 +78,7 @@ class TurnEngine:
         pushes: PushLimits,
         budget: ModelBudget | None = None,
         screening: Screening | None = None,
+        ended: EndedTurns = NOBODY_TOLD,
     ) -> None:
         screening = screening or Screening(metrics)
         live = LiveTurns()
@@ -138,6 +140,7 @@ class TurnEngine:
             plan=plan,
             clock=clock,
             metrics=metrics,
+            ended=ended,
         )
 
     async def run(self) -> None:

@@ -13,6 +13,7 @@ from shared.errors import ChatError, FrameTooLarge
 from shared.policy.limits import AnswerPlan
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.answering import Answering, Work
+from shared.turn.ended_turns import NOBODY_TOLD, EndedTurns
 from shared.turn.endings import (
     AlreadyAnswered,
     Cancelled,
@@ -46,6 +47,7 @@ class TurnPipeline:
         plan: Callable[[], AnswerPlan],
         clock: Clock,
         metrics: Metrics,
+        ended: EndedTurns = NOBODY_TOLD,
     ) -> None:
         self._entry = entry
         self._answering = answering
@@ -54,6 +56,7 @@ class TurnPipeline:
         self._plan = plan
         self._clock = clock
         self._metrics = metrics
+        self._ended = ended
 
     async def run(
         self, request: TurnRequest, path: Path, *, give_up: Interruption | None = None
@@ -86,6 +89,15 @@ class TurnPipeline:
             entered = await self._entry.enter(request, path)
         if isinstance(entered, TurnResult):
             self._note_end(entered, path)
+            if entered.status is not None:
+                self._ended.unclaimed(
+                    request.ref,
+                    entered.status,
+                    by="worker",
+                    now_ms=self._clock.now_ms(),
+                    request=request,
+                    attempt=entered.attempt,
+                )
             return entered
         with bind(attempt=entered.ref.attempt):
             return await self._run_claimed(entered, path, give_up)
@@ -115,7 +127,20 @@ class TurnPipeline:
         if claimed.cancel_requested:
             writer.stop(Stop.CANCELLED)
         ending = await self._answer(writer, work)
-        return await self._settlement.settle(writer, ending, facts=work.facts, stopwatch=stopwatch)
+        result = await self._settlement.settle(
+            writer, ending, facts=work.facts, stopwatch=stopwatch
+        )
+        self._ended.worked(
+            claimed.request,
+            result,
+            writer.path,
+            ending=ending,
+            facts=work.facts,
+            text=writer.text,
+            stopwatch=stopwatch,
+            now_ms=self._clock.now_ms(),
+        )
+        return result
 
     async def _answer(self, writer: TurnWriter, work: Work) -> Ending:
         ending: Ending | None = None

@@ -25,6 +25,7 @@ from shared.policy.sweeping import Expire, Fail, SweepLimits
 from shared.ports import FramePush, TurnClaims, TurnDispatcher, TurnStore
 from shared.telemetry import Log, Metrics
 from shared.turn.broadcast import broadcast
+from shared.turn.ended_turns import NOBODY_TOLD, EndedTurns
 from shared.turn.evidence import Evidence, dead_letter_queue
 from shared.turn.markers import end_marker, mark_end
 from shared.turn.redispatch import Redispatch
@@ -56,6 +57,7 @@ class SweptEnds:
         clock: Clock,
         metrics: Metrics,
         limits: SweepLimits,
+        ended: EndedTurns = NOBODY_TOLD,
     ) -> None:
         self._ends = UnclaimedEnds(claims, dispatcher, partial(broadcast, push), clock)
         self._store = store
@@ -64,6 +66,7 @@ class SweptEnds:
         self._clock = clock
         self._metrics = metrics
         self._limits = limits
+        self._ended = ended
 
     async def expire(self, turn: DueTurn, decision: Expire) -> None:
         """End a turn that was never claimed, unless somebody claims it first."""
@@ -138,6 +141,15 @@ class SweptEnds:
         match answer:
             case Finished():
                 count_end(self._metrics, status, path="swept", code=code)
+                self._ended.unclaimed(
+                    ref,
+                    status,
+                    by="sweeper",
+                    now_ms=self._clock.now_ms(),
+                    code=code,
+                    request=turn.state.request,
+                    attempt=place.attempt,
+                )
                 return True
             case TurnEnded() | StillClaimed() | TurnUnknown():
                 return False

@@ -18,8 +18,13 @@ SETTINGS = {
 }
 BOOTSTRAP = tuple((ROOT / "shared/bootstrap").glob("*.py"))
 
+ANALYTICS_PACE = dict.fromkeys(
+    ("analytics_buffer_events", "analytics_flush_ms", "kinesis_timeout_ms"),
+    "a function sends its events at the end of each batch",
+)
 NOT_GIVEN = {
     "BurstWorker": {
+        **ANALYTICS_PACE,
         "renew_interval_ms": "0 = a third of lease_ms, which is given",
         "redis_connections": "functions have a fixed few: a thousand of them share one server",
         "waiting_turns_per_session": "read by `accept`, and functions accept nothing",
@@ -27,6 +32,7 @@ NOT_GIVEN = {
         "background_dlq_url": "only who drains or sweeps that queue buries its turns",
     },
     "DlqTriage": {
+        **ANALYTICS_PACE,
         "redis_connections": "functions have a fixed few: a thousand of them share one server",
         "waiting_turns_per_session": "read by `accept`, and triage accepts nothing",
         "followers_per_turn": "read by `follow`, and nobody follows triage",
