@@ -18,14 +18,14 @@ import numpy as np
 
 from shared.adapters.embedding import Vectors
 from shared.adapters.intent_training import IntentWeights
+from shared.adapters.passage_search import PassageSearch
 from shared.adapters.title_shelf import TitleShelf
 from shared.contracts.knowledge import AssistantProfile, PassageEntry
 from shared.errors import IncompatibleIndex
 from shared.policy.lexicon import Lexicon, lexicon_of
-from shared.policy.names import is_telling, plain_name
 
-# Raise it whenever the layout, the cutting of passages or the intent features change: older artefacts are then
-# refused by new readers and rebuilt by the next refresh, though no document has changed.
+# Raise it whenever the layout, the cutting or embedding of passages or the intent features change: older artefacts
+# are then refused by new readers and rebuilt by the next refresh, though no document has changed.
 SCHEMA = 3
 _MAGIC = b"BCINDEX\n"
 _PREAMBLE = struct.Struct("<8sII")
@@ -43,19 +43,9 @@ class KnowledgeIndex:
     intents: IntentWeights
     prompt: str
     assistant: AssistantProfile
+    blocked: tuple[str, ...] = ()
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The corpus's own dictionary, see policy/lexicon.py."""
-    blocked: tuple[str, ...] = ()
-
-    @cached_property
-    def rows_by_name(self) -> Mapping[str, tuple[int, ...]]:
-        """Rows of the passages that a plain name means."""
-        rows: dict[str, list[int]] = {}
-        for row, entry in enumerate(self.passages):
-            for name in {plain_name(name) for name in entry.names}:
-                if is_telling(name):
-                    rows.setdefault(name, []).append(row)
-        return {name: tuple(found) for name, found in rows.items()}
 
     @cached_property
     def lexicon(self) -> Lexicon:
@@ -63,14 +53,14 @@ class KnowledgeIndex:
         return lexicon_of(self.forms, self.passages)
 
     @cached_property
+    def search(self) -> PassageSearch:
+        """The passages by a question."""
+        return PassageSearch(self.passages, self.vectors)
+
+    @cached_property
     def shelf(self) -> TitleShelf:
         """The documents with facts."""
         return TitleShelf(self.passages, self.vectors)
-
-    @cached_property
-    def longest_name_words(self) -> int:
-        """Words of the longest name."""
-        return max((name.count(" ") + 1 for name in self.rows_by_name), default=0)
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ class S3IndexSource:
             case Artefact(body, etag):
                 index = decode_index(_mapped(body), self._embedder.name)
                 # Computed here, in the caller's thread, rather than in the first turn's search.
-                _ = index.longest_name_words, index.lexicon, index.shelf
+                _ = index.search, index.lexicon, index.shelf
                 return index, etag
             case unknown:
                 assert_never(unknown)

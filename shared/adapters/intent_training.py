@@ -1,4 +1,8 @@
-"""Softmax regression over embedding and spelling: trained when an index is built, applied by matrix product."""
+"""Ridge regression over a message's features: solved when an index is built, applied by matrix product.
+
+The closed form also tells what each example would have got from a model without it, by which confidences are scaled:
+no second training, and nothing tuned on what the model has seen.
+"""
 
 from __future__ import annotations
 
@@ -8,70 +12,95 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.adapters.embedding import Embedder, Vectors
-from shared.contracts.knowledge import LabelledText
-from shared.policy.spelling import SPELLING_BUCKETS, spelling_features
+from shared.adapters.embedding import Vectors
+from shared.adapters.intent_features import IntentFeatures
+from shared.contracts.knowledge import Intent, LabelledText
+from shared.policy.intent import JudgedGuess, choose_floor
 
-TEXT_LIMIT_CHARACTERS = 1_000
-# Chosen by five-fold cross-validation on the training examples (ops/evaluation/intents.py).
-_L2 = 3e-4
-_STEPS = 300
-_LEARNING_RATE = 0.05
+_RIDGE = 0.7
+_STEEPNESS = np.linspace(1, 12, 45)
 
 
 @dataclass(frozen=True)
 class IntentWeights:
-    """A trained model: `weights` has a row per feature and a column per label, `bias` one value per label."""
+    """A trained model: `weights` has a row per feature and a column per label, `bias` one value per label.
+
+    A guess whose confidence is below `floor` should not be acted on.
+    """
 
     labels: tuple[str, ...]
     weights: Vectors
     bias: Vectors
+    floor: float = 0.0
 
-    def probabilities(self, features: Vectors) -> NDArray[np.float32]:
-        """One row per text, one column per label, each row adding up to 1."""
-        return _softmax(features @ self.weights + self.bias)
-
-
-def intent_features(texts: Sequence[str], embedder: Embedder) -> Vectors:
-    """One row per text: its embedding, then its spelling; the first TEXT_LIMIT_CHARACTERS count."""
-    cut = [text[:TEXT_LIMIT_CHARACTERS] for text in texts]
-    features = np.zeros((len(cut), embedder.dimensions + SPELLING_BUCKETS), np.float32)
-    features[:, : embedder.dimensions] = embedder.embed(cut)
-    for row, text in zip(features, cut, strict=True):
-        for bucket, weight in spelling_features(text).items():
-            row[embedder.dimensions + bucket] = weight
-    return features
+    def guess(self, rows: Vectors) -> list[Intent]:
+        """The likeliest label of each row with its probability, whatever the floor."""
+        shares = _softmax(rows @ self.weights + self.bias)
+        return [Intent(self.labels[int(row.argmax())], float(row.max())) for row in shares]
 
 
-def train_intents(examples: Sequence[LabelledText], embedder: Embedder) -> IntentWeights:
-    """Fit the model to the examples, at least one per label. The same examples give the same weights."""
+@dataclass(frozen=True)
+class Training:
+    """A model, and what it would have guessed for each of its examples without having seen it."""
+
+    model: IntentWeights
+    unseen: tuple[Intent, ...]
+
+
+def train_intents(
+    examples: Sequence[LabelledText], validation: Sequence[LabelledText], features: IntentFeatures
+) -> Training:
+    """Fit the model to the examples, at least one per label, and its floor to the validation part.
+
+    The same texts give the same weights. Takes about 2.5 s of CPU for 1,600 examples and grows with their square;
+    without a validation part the floor is 0.
+    """
     labels = tuple(sorted({example.label for example in examples}))
-    features = intent_features([example.text for example in examples], embedder)
-    targets = np.zeros((len(examples), len(labels)), np.float32)
-    for row, example in zip(targets, examples, strict=True):
-        row[labels.index(example.label)] = 1
-    weights, bias = _descend(features, targets)
-    return IntentWeights(labels, weights, bias)
+    truth = np.array([labels.index(example.label) for example in examples])
+    rows = features.rows([example.text for example in examples])
+    targets = np.full((len(examples), len(labels)), -1.0)
+    targets[np.arange(len(examples)), truth] = 1.0
+    # The bias is one more feature that is 1 everywhere.
+    kernel = (rows @ rows.T + 1).astype(np.float64)
+    inverse = np.linalg.inv(kernel + _RIDGE * np.eye(len(examples)))
+    duals = inverse @ targets
+    unseen = targets - duals / np.diag(inverse)[:, np.newaxis]
+    steepness = min(_STEEPNESS, key=lambda steep: _surprise(unseen * steep, truth))
+    model = IntentWeights(
+        labels,
+        np.ascontiguousarray(rows.T @ (duals * steepness), np.float32),
+        np.ascontiguousarray(duals.sum(axis=0) * steepness, np.float32),
+    )
+    floor = choose_floor(judge(model, validation, features))
+    return Training(
+        IntentWeights(labels, model.weights, model.bias, floor),
+        tuple(
+            Intent(labels[int(row.argmax())], float(row.max()))
+            for row in _softmax(unseen * steepness)
+        ),
+    )
 
 
-def _descend(features: Vectors, targets: Vectors) -> tuple[Vectors, Vectors]:
-    """Full-batch Adam from zero: the loss is convex, so this ends near its only minimum."""
-    augmented = np.hstack([features, np.ones((len(features), 1), np.float32)])
-    decay = np.full((augmented.shape[1], 1), _L2, np.float32)
-    decay[-1] = 0
-    parameters = np.zeros((augmented.shape[1], targets.shape[1]), np.float32)
-    mean, spread = np.zeros_like(parameters), np.zeros_like(parameters)
-    for step in range(1, _STEPS + 1):
-        error = _softmax(augmented @ parameters) - targets
-        gradient = augmented.T @ error / len(features) + decay * parameters
-        mean += 0.1 * (gradient - mean)
-        spread += 0.001 * (gradient * gradient - spread)
-        scale = np.sqrt(spread / (1 - 0.999**step)) + 1e-8
-        parameters -= _LEARNING_RATE * (mean / (1 - 0.9**step)) / scale
-    return np.ascontiguousarray(parameters[:-1]), np.ascontiguousarray(parameters[-1])
+def judge(
+    model: IntentWeights, texts: Sequence[LabelledText], features: IntentFeatures
+) -> list[JudgedGuess]:
+    """The model's guesses on labelled texts."""
+    if not texts:
+        return []
+    guesses = model.guess(features.rows([text.text for text in texts]))
+    return [
+        JudgedGuess(guess.confidence, guess.label == text.label)
+        for guess, text in zip(guesses, texts, strict=True)
+    ]
 
 
-def _softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+def _surprise(scores: NDArray[np.float64], truth: NDArray[np.int64]) -> float:
+    """Mean negative log likelihood of the true labels."""
+    shares = _softmax(scores)[np.arange(len(truth)), truth]
+    return float(-np.log(np.maximum(shares, 1e-12)).mean())
+
+
+def _softmax(scores: NDArray[np.floating]) -> NDArray[np.floating]:
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    shares: NDArray[np.float32] = powers / powers.sum(axis=1, keepdims=True)
+    shares: NDArray[np.floating] = powers / powers.sum(axis=1, keepdims=True)
     return shares

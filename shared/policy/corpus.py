@@ -1,15 +1,16 @@
 """The corpus as a whole: which files count, how they belong together, and how two states of it differ.
 
 `*.md` in any folder is a document, `intents/<label>.txt` holds one example message a line, `prompt.md` is the system
-prompt, `assistant.json` the profile and `kinds.json`, if there is one, tells what kinds of documents there are. Other
-files (labelled questions for measuring, notes) are left alone.
+prompt, `assistant.json` the profile and `kinds.json`, if there is one, tells what kinds of documents there are. Two
+more files are optional: `lexicon.txt` says what words mean, `intents/validation.jsonl` holds labelled messages by which
+the confidence floor is chosen. Other files (labelled questions for measuring, notes) are left alone.
 `guardrails/blocked.txt`, if there is one, lists phrases that no reply may hold.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -24,12 +25,15 @@ from shared.contracts.knowledge import (
 from shared.errors import MalformedDocument
 from shared.policy.blocked_phrases import parse_phrases
 from shared.policy.documents import cut_passages, is_kind, parse_document
+from shared.policy.lexicon import parse_lexicon
 
 PROMPT_NAME = "prompt.md"
 ASSISTANT_NAME = "assistant.json"
 KINDS_NAME = "kinds.json"
 BLOCKED_NAME = "guardrails/blocked.txt"
 """Phrases that no reply may hold; a corpus may do without."""
+LEXICON_NAME = "lexicon.txt"
+VALIDATION_NAME = "intents/validation.jsonl"
 PASSAGES_LIMIT = 20_000
 """Of this many a search takes some milliseconds, and the index some dozens of megabytes."""
 _INTENTS_FOLDER = "intents/"
@@ -44,6 +48,8 @@ class Corpus(msgspec.Struct, frozen=True, kw_only=True):
     documents: tuple[Document, ...]
     passages: tuple[PassageEntry, ...]
     examples: tuple[LabelledText, ...]
+    validation: tuple[LabelledText, ...] = ()
+    lexicon: Mapping[str, tuple[str, ...]] = {}
     blocked: tuple[str, ...] = ()
     prompt: str
     assistant: AssistantProfile
@@ -76,8 +82,8 @@ def is_corpus_file(name: str) -> bool:
     if name == BLOCKED_NAME:
         return True
     if name.startswith(_INTENTS_FOLDER):
-        return name.endswith(".txt")
-    if name in (ASSISTANT_NAME, KINDS_NAME):
+        return name.endswith(".txt") or name == VALIDATION_NAME
+    if name in (ASSISTANT_NAME, KINDS_NAME, LEXICON_NAME):
         return True
     return name.endswith(".md") and not name.endswith("README.md")
 
@@ -118,6 +124,8 @@ class _CorpusReader:
         self._places: dict[str, str] = {}
         self._rules: dict[str, KindRule] = {}
         self._examples: list[LabelledText] = []
+        self._validation: list[LabelledText] = []
+        self._lexicon: dict[str, tuple[str, ...]] = {}
         self._blocked: tuple[str, ...] = ()
         self._prompt = ""
         self._assistant: AssistantProfile | None = None
@@ -137,6 +145,10 @@ class _CorpusReader:
             self._blocked = parse_phrases(name, text)
         elif name == KINDS_NAME:
             self._rules = _rules(name, content)
+        elif name == LEXICON_NAME:
+            self._lexicon = parse_lexicon(name, text)
+        elif name == VALIDATION_NAME:
+            self._validation = _labelled(name, text)
         elif name.startswith(_INTENTS_FOLDER):
             self._examples.extend(_examples(name, text))
         else:
@@ -161,6 +173,7 @@ class _CorpusReader:
             faults.append(MalformedDocument(ASSISTANT_NAME, 0, "is missing"))
         if len({example.label for example in self._examples}) < _MIN_LABELS:
             faults.append(MalformedDocument(_INTENTS_FOLDER, 0, "holds fewer than two intents"))
+        faults.extend(self._foreign_labels())
         documents = tuple(self._documents.values())
         passages = tuple(
             entry for document in documents for entry in cut_passages(document, self._rules)
@@ -174,10 +187,30 @@ class _CorpusReader:
             documents=documents,
             passages=passages,
             examples=tuple(self._examples),
+            validation=tuple(self._validation),
+            lexicon=self._lexicon,
             blocked=self._blocked,
             prompt=self._prompt,
             assistant=self._assistant,
         )
+
+    def _foreign_labels(self) -> Iterator[MalformedDocument]:
+        """Labels of the validation part that have no examples: they could only be missed."""
+        known = {example.label for example in self._examples}
+        foreign = {text.label for text in self._validation} - known
+        for label in sorted(foreign):
+            yield MalformedDocument(VALIDATION_NAME, 0, f"the intent `{label}` has no examples")
+
+
+def _labelled(name: str, text: str) -> list[LabelledText]:
+    labelled: list[LabelledText] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip():
+            try:
+                labelled.append(msgspec.json.decode(line, type=LabelledText))
+            except msgspec.MsgspecError as error:
+                raise MalformedDocument(name, number, str(error)) from error
+    return labelled
 
 
 def _profile(name: str, content: bytes) -> AssistantProfile:

@@ -29,3 +29,14 @@ def choose_floor(guesses: Sequence[JudgedGuess]) -> float:
         if gain > best_gain and following > guess.confidence:
             best_floor, best_gain = (guess.confidence + following) / 2, gain
     return best_floor
+
+
+def calibration_error(guesses: Sequence[JudgedGuess], bins: int = 10) -> float:
+    """How far confidence is from the share of right guesses, averaged over bins by their size; 0 without guesses."""
+    groups: dict[int, list[JudgedGuess]] = {}
+    for guess in guesses:
+        groups.setdefault(min(int(guess.confidence * bins), bins - 1), []).append(guess)
+    apart = sum(
+        abs(sum(guess.confidence - guess.is_right for guess in group)) for group in groups.values()
+    )
+    return apart / len(guesses) if guesses else 0.0

@@ -6,7 +6,7 @@ import zlib
 from collections import Counter
 from math import sqrt
 
-SPELLING_BUCKETS = 2_048
+SPELLING_BUCKETS = 4_096
 _RUN_LENGTHS = (3, 4)
 
 
