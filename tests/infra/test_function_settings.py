@@ -26,6 +26,7 @@ NOT_GIVEN = {
     "BurstWorker": {
         **ANALYTICS_PACE,
         "renew_interval_ms": "0 = a third of lease_ms, which is given",
+        "guardrail_base_url": "another address than Bedrock's is for tests",
         "redis_connections": "functions have a fixed few: a thousand of them share one server",
         "waiting_turns_per_session": "read by `accept`, and functions accept nothing",
         "deferred_dlq_url": "only who drains or sweeps that queue buries its turns",
