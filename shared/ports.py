@@ -15,6 +15,7 @@ from typing import Protocol
 
 import msgspec
 
+from shared.contracts.allowances import Allowance, AllowanceKind, Rate
 from shared.contracts.dead_letters import DeadLetter
 from shared.contracts.dead_turns import DeadTurn, DeadTurnBrief, Kept, Step
 from shared.contracts.guardrails import JudgedText, Verdict
@@ -247,14 +248,37 @@ class Guardrail(Protocol):
         ...
 
 
+class Allowances(Protocol):
+    """How often something may happen, counted by all processes together."""
+
+    async def take(
+        self,
+        kind: AllowanceKind,
+        rate: Rate,
+        wanted: int,
+        *,
+        session: SessionRef,
+        message_id: MessageId,
+        now_ms: int,
+    ) -> Allowance:
+        """Take up to `wanted` (1 or more) for the session's user or tenant, and look the message up: one read.
+
+        What is granted is gone, used or not; it comes back at `rate`.
+        """
+        ...
+
+
 class ConnectionRegistry(Protocol):
     """Which process holds a connection. Entries of an owner without a lease count as gone."""
 
-    async def register(self, session: SessionRef, follower: Follower) -> None:
-        """Remember the connection; also renews the owner's lease."""
+    async def register(self, session: SessionRef, follower: Follower) -> bool:
+        """Remember the connection; also renews the owner's lease.
+
+        False when the user has as many connections as one may have, on all processes: nothing is remembered.
+        """
         ...
 
-    async def unregister(self, follower: Follower) -> None:
+    async def unregister(self, session: SessionRef, follower: Follower) -> None:
         """Forget the connection if it is still this owner's."""
         ...
 

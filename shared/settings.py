@@ -280,6 +280,12 @@ class GatewaySettings:
     user_turns_per_min: int = _setting(20, "interactive turns; 0 = off")
     user_connections: int = _setting(10, "open sockets; 0 = off")
     address_handshakes_per_s: int = _setting(20, "per client address; 0 = off")
+    new_handshakes_per_s: int = _setting(
+        200, "handshakes without a session per gateway, others get 503; 0 = off"
+    )
+    returning_handshakes_per_s: int = _setting(
+        400, "handshakes that name their session per gateway, others get 503; 0 = off"
+    )
     owner_lease_ms: int = _setting(
         5_000, "connections of a silent gateway count as gone after this"
     )

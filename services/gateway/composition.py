@@ -117,7 +117,14 @@ def build_gateway(
     watch = LoadWatch(
         ports.load, clock, burst_capacity_turns=settings.orchestrator.burst_capacity_turns
     )
-    door = Door(watch, burst_limits(settings), gateway.user_turns_per_min, clock)
+    door = Door(
+        watch,
+        burst_limits(settings),
+        user_turns_per_min=gateway.user_turns_per_min,
+        sessions=ports.queue,
+        allowances=ports.allowances,
+        clock=clock,
+    )
     connections = Connections(clock, QueueWaits(watch.forecast, clock, metrics))
     lease = OwnerLease(
         ports.registry,
@@ -175,6 +182,8 @@ def build_gateway(
         allowed_origins=gateway.allowed_origins,
         trusted_proxies=gateway.trusted_proxies,
         address_handshakes_per_s=gateway.address_handshakes_per_s,
+        new_handshakes_per_s=gateway.new_handshakes_per_s,
+        returning_handshakes_per_s=gateway.returning_handshakes_per_s,
         is_draining=lambda: readiness.is_draining,
         clock=clock,
         randomness=randomness,

@@ -161,6 +161,7 @@ class FollowedTurns:
             retry_after_ms=msgspec.UNSET
             if answer.retry_after_ms is None
             else answer.retry_after_ms,
+            reason=answer.reason or msgspec.UNSET,
         )
         return [Write(encode_frame(frame)), *self._unheld()]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from urllib.parse import parse_qs
@@ -18,13 +19,15 @@ from services.gateway.identity import (
     Unauthorized,
     is_allowed_origin,
 )
-from services.gateway.rates import KeyedBuckets
+from services.gateway.rates import ConnectBudget, KeyedBuckets
 from shared.clock import Clock, Randomness
 from shared.contracts.identifiers import ConnectionId, SessionId, SessionRef, is_client_id
+from shared.policy.backoff import spread_ms
 
 USER_AGENT_LIMIT = 256
 DRAIN_RETRY_S = 1
 UNAVAILABLE_RETRY_S = 2
+RETRY_MAX_S = 60
 
 
 class Admitted(msgspec.Struct, frozen=True):
@@ -55,6 +58,8 @@ class Handshakes:
         allowed_origins: Sequence[str],
         trusted_proxies: int,
         address_handshakes_per_s: int,
+        new_handshakes_per_s: int,
+        returning_handshakes_per_s: int,
         is_draining: Callable[[], bool],
         clock: Clock,
         randomness: Randomness,
@@ -63,6 +68,10 @@ class Handshakes:
         self._allowed_origins = allowed_origins
         self._trusted_proxies = trusted_proxies
         self._rates = KeyedBuckets(address_handshakes_per_s, address_handshakes_per_s)
+        self._budgets = {
+            False: ConnectBudget(new_handshakes_per_s),
+            True: ConnectBudget(returning_handshakes_per_s),
+        }
         self._is_draining = is_draining
         self._clock = clock
         self._randomness = randomness
@@ -78,15 +87,20 @@ class Handshakes:
         address = client_address(scope, headers, self._trusted_proxies)
         wait_ms = self._rates.take(address, self._clock.now_ms())
         if wait_ms:
-            return Denied(503, "unavailable", "Too many connections at once.", -(-wait_ms // 1_000))
+            return self._come_back_after(wait_ms)
         subprotocols: list[str] = scope.get("subprotocols") or []
         try:
             identity = self._identities.identify(headers.get("authorization"), subprotocols)
         except Unauthorized as error:
             return Denied(401, "unauthorized", str(error))
-        session_id = self._session_id(scope["query_string"])
-        if session_id is None:
+        named = _named_session(scope["query_string"])
+        if named is not None and not is_client_id(named):
             return Denied(400, "invalid_session", "session_id is 1 to 64 of A-Z a-z 0-9 _ -")
+        # Last, so that only those who may connect use it up; still before anything is asked of the ledger.
+        wait_ms = self._budgets[named is not None].take(self._clock.now_ms())
+        if wait_ms:
+            return self._come_back_after(wait_ms)
+        session_id = SessionId(named or self._random_id(15))
         return Admitted(
             identity=identity,
             session=SessionRef(identity.tenant, identity.user, session_id),
@@ -98,14 +112,18 @@ class Handshakes:
         """16 characters that nobody can guess."""
         return ConnectionId(self._random_id(12))
 
-    def _session_id(self, query: bytes) -> SessionId | None:
-        values = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("session_id")
-        if values is None:
-            return SessionId(self._random_id(15))
-        return SessionId(values[0]) if is_client_id(values[0]) else None
+    def _come_back_after(self, wait_ms: int) -> Denied:
+        spread_s = spread_ms(wait_ms, self._randomness.uniform(0, 1)) / 1_000
+        after_s = min(RETRY_MAX_S, math.ceil(spread_s))
+        return Denied(503, "unavailable", "Too many connections at once.", after_s)
 
     def _random_id(self, size_bytes: int) -> str:
         return base64.urlsafe_b64encode(self._randomness.token_bytes(size_bytes)).decode()
+
+
+def _named_session(query: bytes) -> str | None:
+    values = parse_qs(query.decode("latin-1"), keep_blank_values=True).get("session_id")
+    return None if values is None else values[0]
 
 
 def denial_headers(denied: Denied) -> list[tuple[bytes, bytes]]:

@@ -41,7 +41,7 @@ class Leaving:
         try:
             if turns:
                 await self._followers.unfollow(turns, connection.follower, now_ms)
-            await self._registry.unregister(connection.follower)
+            await self._registry.unregister(connection.session_ref, connection.follower)
         except ChatError as error:
             # The owner's lease does not cover it for ever: a push answers 410 and removes the follower.
             _log.warning("socket.not_unregistered", error_type=type(error).__name__)

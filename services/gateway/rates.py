@@ -70,6 +70,36 @@ class KeyedBuckets:
             bucket.give_back()
 
 
+class ConnectBudget:
+    """`per_s` handshakes a second, a second's worth at once; who is refused is told a place in the line.
+
+    The places are a hint and are not kept free: they spread those who come back over the time that all of them need.
+    `per_s` 0 = off.
+    """
+
+    def __init__(self, per_s: float, *, line_s: float = 30) -> None:
+        self._per_s = per_s
+        self._line_ms = round(line_s * 1_000)
+        self._admitted: TokenBucket | None = None
+        self._line_end_ms = 0.0
+
+    def take(self, now_ms: int) -> int:
+        """0 = come in, else in how many milliseconds to come back, at most `line_s` and a second."""
+        if self._per_s <= 0:
+            return 0
+        if self._admitted is None:
+            self._admitted = TokenBucket(self._per_s, max(1, self._per_s), now_ms)
+        if not self._admitted.take(now_ms):
+            return 0
+        place_ms = max(now_ms, self._line_end_ms) + 1_000 / self._per_s
+        if place_ms - now_ms > self._line_ms:
+            place_ms = (
+                now_ms + 1_000 / self._per_s
+            )  # the line begins again; the hint is spread besides
+        self._line_end_ms = place_ms
+        return round(place_ms - now_ms) + 1_000
+
+
 class FaultWindow:
     """Counts faults inside a sliding window."""
 

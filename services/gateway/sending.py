@@ -6,7 +6,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from services.gateway.door import Door, Refusal
+from services.gateway.door import Door, Refusal, unavailable
 from services.gateway.follow_ups import FollowUps
 from services.gateway.masking import Masking
 from services.gateway.offering import Offering
@@ -29,6 +29,7 @@ from shared.contracts.ledger import (
 from shared.contracts.server_frames import AcceptedPath, ChatRejected, encode_frame
 from shared.contracts.turns import Priority, TurnRequest
 from shared.errors import ChatError
+from shared.policy.backoff import spread_ms
 from shared.policy.limits import DetachedLimits
 from shared.policy.routing import has_own_queue
 from shared.ports import SessionQueue, TurnClaims
@@ -36,7 +37,6 @@ from shared.telemetry import Log, Metrics
 from shared.turn.ended_turns import NOBODY_TOLD, EndedTurns
 
 _BUSY_RETRY_MS = 5_000
-_UNAVAILABLE_RETRY_MS = 1_000
 
 _log = Log("sending")
 
@@ -87,11 +87,9 @@ class Sending:
         Repeating a message id that is known is never refused and never starts a second turn. A `detached` turn goes
         on without followers; of lower `priority` it has a queue and a limit of its own.
         """
-        refusal = self._door.refusal(session, priority)
-        if refusal is not None:
-            still_refused = await self._unless_known(session, message_id, refusal)
-            if still_refused is not None:
-                return self._refused(message_id, still_refused)
+        admission = await self._door.admit(session, message_id, priority)
+        if isinstance(admission, Refusal):
+            return self._refused(message_id, admission)
         text, metadata = self._masking.message(text, metadata)
         now_ms = self._clock.now_ms()
         request = TurnRequest(
@@ -120,12 +118,9 @@ class Sending:
                 turn_id=request.turn_id,
                 error_type=type(error).__name__,
             )
-            return self._refused(message_id, _unavailable(), request.turn_id)
-        if refusal is None and isinstance(answer, Accepted) and not has_own_queue(request):
-            if answer.duplicate:
-                self._door.give_back(session)
-            else:
-                self._door.count_turn(session)
+            return self._refused(message_id, unavailable(), request.turn_id)
+        if admission.is_counted and isinstance(answer, Accepted):
+            self._door.settle(session, priority, answer.path, duplicate=answer.duplicate)
         return answer
 
     async def _accept(self, request: TurnRequest, follower: Follower | None) -> Accepted | Refused:
@@ -159,7 +154,7 @@ class Sending:
             placed = await self._offering.offer(head)
         except ChatError as error:
             _log.warning("head.not_placed", turn_id=head.turn_id, error_type=type(error).__name__)
-            placed = _unavailable()
+            placed = unavailable()
         if not isinstance(placed, Refusal):
             self._metrics.count("AcceptedTurns", path=placed)
             return Accepted(message_id=head.message_id, turn_id=head.turn_id, path=placed)
@@ -175,7 +170,10 @@ class Sending:
                 message_id=head.message_id,
                 code=refusal.code,
                 message=refusal.message,
-                retry_after_ms=refusal.retry_after_ms,
+                retry_after_ms=msgspec.UNSET
+                if refused.retry_after_ms is None
+                else refused.retry_after_ms,
+                reason=refusal.reason,
             )
         )
         answer = await self._claims.end_unclaimed(
@@ -203,27 +201,19 @@ class Sending:
             case _:
                 assert_never(answer)
 
-    async def _unless_known(
-        self, session: SessionRef, message_id: MessageId, refusal: Refusal
-    ) -> Refusal | None:
-        """A message that may be a running turn is not refused: None when it is one, `unavailable` when nobody knows."""
-        try:
-            known = await self._sessions.find_message(session, message_id)
-        except ChatError as error:
-            _log.warning("message.not_looked_up", error_type=type(error).__name__)
-            return _unavailable()
-        return refusal if known is None else None
-
     def _refused(
         self, message_id: MessageId, refusal: Refusal, turn_id: TurnId | None = None
     ) -> Refused:
         self._metrics.count("RejectedMessages", code=refusal.code, reason=refusal.reason)
+        _log.info("message.rejected", code=refusal.code, reason=refusal.reason)
         return Refused(
             message_id=message_id,
             code=refusal.code,
             message=refusal.message,
-            retry_after_ms=refusal.retry_after_ms,
+            # Spread, or all who were refused in one second come back in one second.
+            retry_after_ms=spread_ms(refusal.retry_after_ms, self._randomness.uniform(0, 1)),
             turn_id=turn_id,
+            reason=refusal.reason,
         )
 
 
@@ -252,8 +242,3 @@ def _accepted(request: TurnRequest, *, position: int) -> Accepted:
         path="waiting",
         position=position,
     )
-
-
-def _unavailable() -> Refusal:
-    message = "Your message could not be taken just now. Please send it again."
-    return Refusal("unavailable", message, _UNAVAILABLE_RETRY_MS, "unavailable")

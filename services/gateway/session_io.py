@@ -102,6 +102,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     retry_after_ms: int | None = None
     turn_id: TurnId | None = None
+    reason: str = ""
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,7 +79,8 @@ class VirtualConnections:
             connection_id = connection.follower.connection_id
             with bind(connection_id=connection_id, session_id=caller.session.session_id):
                 # Before anyone can learn the id, so that a push never finds it unknown.
-                await self._registry.register(caller.session, connection.follower)
+                if not await self._registry.register(caller.session, connection.follower):
+                    raise _too_many()
                 self._connections.add(connection)
                 try:
                     yield connection
@@ -93,7 +94,7 @@ class VirtualConnections:
             raise Problem(503, "unavailable", "This server is leaving. Please try again.")
         limit = self._limits.user_connections
         if limit and self._connections.of_user(session.tenant, session.user) >= limit:
-            raise Problem(429, "rate_limited", "Too many of your calls wait for a reply.")
+            raise _too_many()
         if self._open >= self._connections_limit:
             _log.warning("virtual_connections.full", open=self._open)
             raise Problem(503, "overloaded", "Too many calls wait for a reply.")
@@ -117,3 +118,7 @@ class VirtualConnections:
             clock=self._clock,
             on_change=self._connections.on_change,
         )
+
+
+def _too_many() -> Problem:
+    return Problem(429, "rate_limited", "Too many of your calls wait for a reply.")

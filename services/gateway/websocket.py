@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import msgspec
 
@@ -78,8 +79,7 @@ class WebSocketEndpoint:
         tenant, user = admitted.identity.tenant, admitted.identity.user
         limit = self._limits.user_connections
         if limit and self._connections.of_user(tenant, user) >= limit:
-            await send({"type": "websocket.accept", "subprotocol": admitted.subprotocol})
-            await send({"type": "websocket.close", "code": CLOSE_TOO_MANY, "reason": "too many"})
+            await _close_too_many(send, admitted)
             return
         follower = Follower(self._handshakes.new_connection_id(), self._endpoint, self._owner)
         with bind(connection_id=follower.connection_id, session_id=admitted.session.session_id):
@@ -90,13 +90,16 @@ class WebSocketEndpoint:
     ) -> None:
         try:
             # Registered before anyone can learn the id, so a push never finds it unknown (case B-08).
-            _, running = await asyncio.gather(
+            is_registered, running = await asyncio.gather(
                 self._registry.register(admitted.session, follower),
                 self._sessions.running(admitted.session),
             )
         except ChatError as error:
             _log.warning("socket.refused", error_type=type(error).__name__)
             await _deny(send, Denied(503, "unavailable", "Try again.", UNAVAILABLE_RETRY_S))
+            return
+        if not is_registered:
+            await _close_too_many(send, admitted)
             return
         connection = self._connection(scope, admitted, follower)
         try:
@@ -128,6 +131,12 @@ class WebSocketEndpoint:
             clock=self._clock,
             on_change=self._connections.on_change,
         )
+
+
+async def _close_too_many(send: Send, admitted: Admitted) -> None:
+    with suppress(OSError):  # the client has left
+        await send({"type": "websocket.accept", "subprotocol": admitted.subprotocol})
+        await send({"type": "websocket.close", "code": CLOSE_TOO_MANY, "reason": "too many"})
 
 
 async def _accept(send: Send, admitted: Admitted) -> bool:

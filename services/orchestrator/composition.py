@@ -22,6 +22,7 @@ from shared.bootstrap.worker import Worker, open_worker
 from shared.clock import Clock, Randomness
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.policy.admission import StrainLimits
+from shared.policy.waiting_shares import WaitingShares
 from shared.ports import SessionQueue, TurnDispatcher, TurnQueue
 from shared.settings import Settings
 from shared.telemetry import Log, Metrics, bind
@@ -165,6 +166,7 @@ def _build(settings: Settings, worker: Worker, name: str, clock: Clock, metrics:
         monitor=monitor,
         watch=worker.watch,
         shares=shares,
+        waiting=WaitingShares(),
         queue=worker.turn_queue,
         sessions=worker.sessions,
         limits=burst_limits(settings),

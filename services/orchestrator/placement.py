@@ -13,6 +13,8 @@ from shared.clock import Clock
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.errors import ChatError, DependencyUnavailable
 from shared.policy.admission import BurstLimits, place
+from shared.policy.wait_estimate import estimate_wait_ms
+from shared.policy.waiting_shares import WaitingShares
 from shared.ports import SessionQueue, TurnQueue
 from shared.telemetry import Log, Metrics, bind
 from shared.turn.load_watch import LoadWatch
@@ -33,6 +35,7 @@ class Placement:
         monitor: LoadMonitor,
         watch: LoadWatch,
         shares: TenantShares,
+        waiting: WaitingShares,
         queue: TurnQueue,
         sessions: SessionQueue,
         limits: BurstLimits,
@@ -44,6 +47,7 @@ class Placement:
         self._monitor = monitor
         self._watch = watch
         self._shares = shares
+        self._waiting = waiting
         self._queue = queue
         self._sessions = sessions
         self._limits = limits
@@ -80,6 +84,8 @@ class Placement:
 
     def _decide(self, request: TurnRequest) -> IntakeDecision:
         now_ms = self._clock.now_ms()
+        wait_ms = estimate_wait_ms(self._watch.fleet, self._limits.capacity_turns)
+        self._shares.want(request.tenant, now_ms)
         decision = place(
             count=self._runner.count,
             strain=self._monitor.strain,
@@ -87,11 +93,14 @@ class Placement:
             is_takeover=request.attempt_hint > 0,
             is_over_share=self._shares.is_over(request.tenant, now_ms),
             is_queued=request.enqueued_at_ms > 0,
+            is_crowding=self._waiting.is_crowding(request.tenant, wait_ms, now_ms),
             load=self._watch.fleet,
             limits=self._limits,
         )
         if decision.path != "inline":
             self._shares.overflow(request.tenant, now_ms)
+        if decision.path == "burst":
+            self._waiting.queued(request.tenant, now_ms)
         return decision
 
     async def _send(self, request: TurnRequest, reason: str) -> None:

@@ -6,6 +6,7 @@ session only. The indexes lie in slots of their own, so they are written by comm
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from typing import Final
 
@@ -104,6 +105,20 @@ def connection(connection_id: ConnectionId) -> str:
 def owner(owner_id: OwnerId) -> str:
     """String: exists while the process holds its lease."""
     return f"bc:owner:{owner_id}"
+
+
+def allowance(kind: str, tenant: str, user: str) -> str:
+    """String: when the count of that kind is even again, epoch ms; until then. Names are hashed, they may be long."""
+    return f"bc:rate:{_digest(kind, tenant, user)}"
+
+
+def user_connections(tenant: str, user: str) -> str:
+    """Hash: open connection id → owner; twice a connection's maximum age after the last one opened."""
+    return f"bc:user:{_digest(tenant, user)}"
+
+
+def _digest(*names: str) -> str:
+    return hashlib.sha256(msgspec.json.encode(names)).hexdigest()[:32]
 
 
 def queue_mark(request: TurnRequest) -> str:

@@ -7,12 +7,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from shared.adapters.http_turn_intake import HttpTurnIntake
+from shared.adapters.redis_allowances import RedisAllowances
 from shared.adapters.redis_connection_registry import RedisConnectionRegistry
 from shared.adapters.redis_load_board import RedisLoadBoard
 from shared.bootstrap.adapters import ProcessAdapters, push_credential
 from shared.bootstrap.analytics import open_analytics
 from shared.clock import Clock, Randomness
 from shared.ports import (
+    Allowances,
     ConnectionRegistry,
     DeadLetterQueue,
     DueTurns,
@@ -37,6 +39,7 @@ class GatewayPorts:
     claims: TurnClaims
     followers: TurnFollowers
     registry: ConnectionRegistry
+    allowances: Allowances
     store: TurnStore
     intake: TurnIntake
     turn_queue: TurnQueue
@@ -63,7 +66,9 @@ async def open_gateway_ports(
                 adapters.redis,
                 owner_lease_ms=settings.gateway.owner_lease_ms,
                 connection_kept_ms=2 * settings.gateway.max_age_ms,
+                user_connections=settings.gateway.user_connections,
             ),
+            allowances=RedisAllowances(adapters.redis),
             store=adapters.store(),
             intake=HttpTurnIntake(
                 adapters.http,

@@ -191,6 +191,8 @@ class ChatRejected(ServerFrame, frozen=True, kw_only=True, tag="chat.rejected"):
     code: str  # RejectedCode
     message: str
     retry_after_ms: int | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    """Which rule refused it, for people who read logs; the code is what clients act on."""
 
 
 class HistoryTurn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -72,15 +72,16 @@ def place(
     is_takeover: bool,
     is_over_share: bool,
     is_queued: bool,
+    is_crowding: bool,
     load: FleetLoad,
     limits: BurstLimits,
 ) -> IntakeDecision:
     """Inline, burst, or shed (`path` None), with the reason.
 
     `is_draining`: the task leaves and gives out no slot any more. `is_over_share`: the tenant holds its share of the
-    slots while others wait. `is_queued`: a queue message of this turn is under way already. Takeovers and queued turns
-    never overflow: the retry queue, or that message, is their other chance, and a second message would only be a second
-    claim to refuse.
+    slots while others wait, `is_crowding` the same of the burst queue. `is_queued`: a queue message of this turn is
+    under way already. Takeovers and queued turns never overflow: the retry queue, or that message, is their other
+    chance, and a second message would only be a second claim to refuse.
     """
     obstacle = (
         DRAINING if is_draining else _inline_obstacle(count, strain, is_takeover, is_over_share)
@@ -89,33 +90,40 @@ def place(
         return IntakeDecision(path="inline", reason="free_slot")
     if is_takeover or is_queued:
         return IntakeDecision(path=None, reason=obstacle, retry_after_ms=RETRY_AFTER_MIN_MS)
-    refusal = burst_refusal(load, limits)
+    refusal = burst_refusal(load, limits, is_crowding=is_crowding)
     return refusal or IntakeDecision(path="burst", reason=obstacle)
 
 
-def burst_refusal(load: FleetLoad, limits: BurstLimits) -> IntakeDecision | None:
+def burst_refusal(
+    load: FleetLoad, limits: BurstLimits, *, is_crowding: bool = False
+) -> IntakeDecision | None:
     """Why burst cannot take one turn more, None when it can.
 
-    `burst_full`: too many wait. `burst_wait`: the predicted wait would outlive the turn.
+    `burst_full`: too many wait. `burst_wait`: the predicted wait would outlive the turn. `tenant_share`: it would only
+    make other tenants wait longer.
     """
     predicted_ms = estimate_wait_ms(load, limits.capacity_turns)
     if load.burst_waiting >= limits.waiting_turns:
         reason = "burst_full"
     elif predicted_ms >= limits.wait_ms:
         reason = "burst_wait"
+    elif is_crowding:
+        reason = "tenant_share"
     else:
         return None
     return IntakeDecision(path=None, reason=reason, retry_after_ms=_retry_after_ms(predicted_ms))
 
 
-def door_refusal(load: FleetLoad, limits: BurstLimits) -> IntakeDecision | None:
+def door_refusal(
+    load: FleetLoad, limits: BurstLimits, *, is_crowding: bool = False
+) -> IntakeDecision | None:
     """The gateway's half of the rule: refuse at once what no task and no burst worker could take.
 
     None when a slot is free somewhere or burst can take it; the orchestrator then decides with its own strain.
     """
     if has_free_slot(load.samples):
         return None
-    return burst_refusal(load, limits)
+    return burst_refusal(load, limits, is_crowding=is_crowding)
 
 
 def has_free_slot(samples: Sequence[LoadSample]) -> bool:

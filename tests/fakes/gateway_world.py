@@ -38,6 +38,7 @@ from shared.contracts.server_frames import (
 from shared.contracts.turns import EndStatus, TurnRequest
 from shared.settings import GatewaySettings, PushSettings, Settings, TelemetrySettings
 from shared.telemetry import Metrics
+from tests.fakes.allowances import FakeAllowances
 from tests.fakes.due_turns import FakeDueTurns
 from tests.fakes.intake import FakeIntake
 from tests.fakes.ledger import FakeLedger
@@ -59,6 +60,8 @@ def gateway_settings(**changes: Any) -> Settings:
         "user_turns_per_min": 0,
         "user_connections": 0,
         "address_handshakes_per_s": 0,
+        "new_handshakes_per_s": 0,
+        "returning_handshakes_per_s": 0,
     }
     return Settings(
         gateway=replace(GatewaySettings(), **{**quiet, **changes}),
@@ -147,7 +150,7 @@ class GatewayWorld:
     def __init__(self, settings: Settings, http: HttpSession) -> None:
         self.settings = settings
         self.clock = SystemClock()
-        self.registry = FakeRegistry(self.clock)
+        self.registry = FakeRegistry(self.clock, user_connections=settings.gateway.user_connections)
         self.ledger = FakeLedger(self.clock, registry=self.registry)
         self.store = FakeTurnStore()
         self.intake = FakeIntake()
@@ -163,6 +166,7 @@ class GatewayWorld:
             claims=self.ledger,
             followers=self.ledger,
             registry=self.registry,
+            allowances=FakeAllowances(self.ledger),
             store=self.store,
             intake=self.intake,
             turn_queue=self.turn_queue,

@@ -11,18 +11,31 @@ from shared.errors import DependencyUnavailable
 class FakeRegistry:
     """ConnectionRegistry in memory. `unavailable` makes every call raise DependencyUnavailable."""
 
-    def __init__(self, clock: Clock, *, owner_lease_ms: int = 5_000) -> None:
+    def __init__(
+        self, clock: Clock, *, owner_lease_ms: int = 5_000, user_connections: int = 0
+    ) -> None:
         self._clock = clock
         self._owner_lease_ms = owner_lease_ms
+        self._user_connections = user_connections
         self._entries: dict[ConnectionId, tuple[SessionRef, Follower]] = {}
         self._leases: dict[OwnerId, int] = {}
         self.unavailable = False
 
-    async def register(self, session: SessionRef, follower: Follower) -> None:
+    async def register(self, session: SessionRef, follower: Follower) -> bool:
         await self.renew_owner(follower.owner)
+        others = [
+            entry
+            for other, entry in self._entries.values()
+            if (other.tenant, other.user) == (session.tenant, session.user)
+            and entry.connection_id != follower.connection_id
+            and self.is_alive(entry.owner)
+        ]
+        if self._user_connections and len(others) >= self._user_connections:
+            return False
         self._entries[follower.connection_id] = (session, follower)
+        return True
 
-    async def unregister(self, follower: Follower) -> None:
+    async def unregister(self, session: SessionRef, follower: Follower) -> None:
         self._ask()
         entry = self._entries.get(follower.connection_id)
         if entry is not None and entry[1].owner == follower.owner:

@@ -40,12 +40,13 @@ from shared.contracts.server_frames import (
     encode_frame,
 )
 from shared.contracts.stored_turns import StoredTurn
-from shared.contracts.turns import TurnRequest
+from shared.contracts.turns import Priority, TurnRequest
 from shared.policy.admission import BurstLimits
 from shared.settings import Settings
 from shared.telemetry import Metrics
 from shared.turn.load_watch import LoadWatch
 from shared.turn.queue_dispatcher import QueueDispatcher
+from tests.fakes.allowances import FakeAllowances
 from tests.fakes.clock import FakeClock, FakeRandomness
 from tests.fakes.intake import FakeIntake
 from tests.fakes.ledger import FakeLedger
@@ -79,12 +80,28 @@ class UseCaseWorld:
     metrics: io.StringIO
 
     async def send(
-        self, message_id: str = "m1", follower: Follower | None = MINE
+        self,
+        message_id: str = "m1",
+        follower: Follower | None = MINE,
+        *,
+        session: SessionRef = SESSION,
+        priority: Priority = "high",
+        detached: bool = False,
     ) -> Accepted | Refused:
-        """Send a message in the one session."""
-        return await self.sending.send(SESSION, MessageId(message_id), "hi", {}, follower)
+        """Send a message, if nothing else is said in the one session."""
+        return await self.sending.send(
+            session,
+            MessageId(message_id),
+            "hi",
+            {},
+            follower,
+            priority=priority,
+            detached=detached,
+        )
 
-    async def show_load(self, *, slots: int, running: int, queued: int) -> None:
+    async def show_load(
+        self, *, slots: int, running: int, queued: int, mean_turn_ms: float = 1_000
+    ) -> None:
         """Let the gateway see one worker and the burst queue like this."""
         sample = LoadSample(
             worker="w",
@@ -93,10 +110,11 @@ class UseCaseWorld:
             running=running,
             lag_ms=0,
             cpu_share=0,
-            mean_turn_ms=1_000,
+            mean_turn_ms=mean_turn_ms,
         )
         await self.board.publish(sample)
-        self.board.queued_at_ms = {f"t{number}": 0 for number in range(queued)}
+        now_ms = self.clock.now_ms()
+        self.board.queued_at_ms = {f"t{number}": now_ms for number in range(queued)}
         await self.watch.refresh()
 
 
@@ -113,7 +131,14 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
     metrics = Metrics("test", "gateway", clock, written)
     watch = LoadWatch(board, clock, burst_capacity_turns=10)
     limits = BurstLimits(capacity_turns=10, waiting_turns=5, wait_ms=45_000)
-    door = Door(watch, limits, turns_per_min, clock)
+    door = Door(
+        watch,
+        limits,
+        user_turns_per_min=turns_per_min,
+        sessions=ledger,
+        allowances=FakeAllowances(ledger),
+        clock=clock,
+    )
     offering = Offering(
         intake=intake,
         turn_queue=turn_queue,

@@ -142,7 +142,8 @@ async def test_a_shed_turn_is_rejected_with_a_hint(world: GatewayWorld) -> None:
     world.intake.decision = IntakeDecision(path=None, reason="burst_full", retry_after_ms=4_000)
     async with world.client() as client:
         rejected = await client.ask()
-        assert (rejected["code"], rejected["retry_after_ms"]) == ("overloaded", 4_000)
+        assert (rejected["code"], rejected["reason"]) == ("overloaded", "burst_full")
+        assert 4_000 <= rejected["retry_after_ms"] <= 8_000
         world.intake.decision = IntakeDecision(path="burst", reason="no_slots")
         assert (await client.ask())["path"] == "burst"
 
@@ -336,10 +337,10 @@ async def test_a_client_that_leaves_in_the_handshake_leaves_nothing_behind(
 ) -> None:
     register, proceed, called = world.registry.register, asyncio.Event(), asyncio.Event()
 
-    async def slow_register(session: SessionRef, follower: Follower) -> None:
+    async def slow_register(session: SessionRef, follower: Follower) -> bool:
         called.set()
         await proceed.wait()
-        await register(session, follower)
+        return await register(session, follower)
 
     world.registry.register = slow_register  # type: ignore[method-assign]
     connecting = asyncio.create_task(websockets.connect(world.ws_url).__aenter__())

@@ -20,21 +20,24 @@ from services.orchestrator.queue_runner.delivery import Delivery
 from services.orchestrator.queue_runner.slots import QueueSlots
 from services.orchestrator.tenant_shares import TenantShares
 from shared.bootstrap.gateway import GatewayPorts
-from shared.bootstrap.limits import sweep_limits, turn_limits
+from shared.bootstrap.limits import receive_limits, sweep_limits, turn_limits
 from shared.contracts.identifiers import SessionId, new_turn_id
 from shared.contracts.ledger import AcceptedDetached
 from shared.contracts.pushes import PushFrame, PushStatus
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.errors import DependencyUnavailable
 from shared.policy.admission import BurstLimits, StrainLimits
-from shared.policy.receiving import ReceiveLimits, ReceivePlan, served_queues
+from shared.policy.receiving import ReceivePlan
+from shared.policy.waiting_shares import WaitingShares
 from shared.ports import TurnDispatcher
 from shared.settings import Role
 from shared.turn.backstop import SweepPorts, make_sweeper
 from shared.turn.engine import TurnEngine, TurnPorts
+from shared.turn.interruption import Interruption
 from shared.turn.load_watch import LoadWatch
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
+from tests.fakes.allowances import FakeAllowances
 from tests.fakes.knowledge import FakeIntentClassifier, fake_sources
 from tests.fakes.limits import answer_plan, flush_limits, push_limits
 from tests.simulation.clients import Client
@@ -108,6 +111,7 @@ class Gateway:
                     claims=ports.ledger,
                     followers=ports.ledger,
                     registry=ports.registry,
+                    allowances=FakeAllowances(ports.ledger),
                     store=ports.store,
                     intake=ports.intake,
                     turn_queue=ports.queue,
@@ -214,6 +218,7 @@ class Orchestrator:
             monitor=monitor,
             watch=watch,
             shares=shares,
+            waiting=WaitingShares(),
             queue=ports.queue,
             sessions=ports.ledger,
             limits=BurstLimits(
@@ -292,6 +297,7 @@ class QueueRunner:
         inbox = Inbox(world.queues)
         delivery = Delivery(
             run=self._run,
+            queue=ports.queue,
             inbox=inbox,
             dead_letters=ports.queue.dead_letters,
             visibility_s=limits.queue_visibility_s,
@@ -299,17 +305,7 @@ class QueueRunner:
             clock=clock,
             metrics=ports.metrics,
         )
-        plan = ReceivePlan(
-            ReceiveLimits(
-                queues=served_queues(limits.burst_consumer),
-                slots=limits.queue_slots,
-                consumers=limits.queue_consumers,
-                tier_weight=limits.queue_tier_weight,
-                poll_s=limits.queue_poll_s,
-                paused_interval_ms=limits.queue_paused_interval_ms,
-                promoted_after_ms=limits.queue_promoted_after_ms,
-            )
-        )
+        plan = ReceivePlan(receive_limits(world.settings))
         self._slots = QueueSlots(
             plan=plan,
             watch=watch,
@@ -336,8 +332,8 @@ class QueueRunner:
         self.is_draining = True
         self.process.start(self._leave())
 
-    async def _run(self, request: TurnRequest) -> TurnResult:
-        return await self._engine.pipeline.run(request, "queue")
+    async def _run(self, request: TurnRequest, give_up: Interruption) -> TurnResult:
+        return await self._engine.pipeline.run(request, "queue", give_up=give_up)
 
     async def _leave(self) -> None:
         self._slots.close()

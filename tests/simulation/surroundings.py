@@ -49,6 +49,8 @@ class Sizes:
                 user_turns_per_min=0,
                 user_connections=0,
                 address_handshakes_per_s=0,
+                new_handshakes_per_s=0,
+                returning_handshakes_per_s=0,
                 gateway_drain_ms=DRAIN_MS,
             ),
             orchestrator=replace(

@@ -253,7 +253,7 @@ MUTANTS = (
         "B-17",
         "a closed connection stays registered",
         "services/gateway/leaving.py",
-        "            await self._registry.unregister(connection.follower)",
+        "            await self._registry.unregister(connection.session_ref, connection.follower)",
         "            pass",
         f"{_SOCKETS}::test_closing_takes_the_connection_out_of_registry_and_followers",
     ),

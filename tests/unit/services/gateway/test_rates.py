@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from services.gateway.rates import FaultWindow, KeyedBuckets, TokenBucket
+import pytest
+
+from services.gateway.rates import ConnectBudget, FaultWindow, KeyedBuckets, TokenBucket
 
 
 def test_a_bucket_allows_its_burst_and_then_its_rate() -> None:
@@ -54,3 +56,43 @@ def test_faults_count_only_inside_the_window() -> None:
     assert [window.add(at) for at in (0, 500, 1_000)] == [False, False, False]
     assert window.add(1_200)
     assert not window.add(9_000)
+
+
+def test_a_connect_budget_that_is_off_admits_everybody() -> None:
+    budget = ConnectBudget(0)
+    assert [budget.take(0) for _ in range(1_000)] == [0] * 1_000
+
+
+@pytest.mark.case("B-26")
+def test_those_who_come_too_many_are_told_places_one_after_the_other() -> None:
+    budget = ConnectBudget(100)
+    told = [budget.take(0) for _ in range(400)]
+    assert told[:100] == [0] * 100
+    assert told[100:] == [1_000 + 10 * place for place in range(1, 301)]
+
+
+@pytest.mark.case("B-26")
+def test_a_storm_that_comes_back_as_told_is_admitted_at_the_budgets_pace() -> None:
+    budget = ConnectBudget(100)
+    due = dict.fromkeys(range(2000), 0)
+    admitted: list[int] = []
+    tries = 0
+    for second in range(60):
+        now_ms = second * 1_000
+        for client in [each for each, at_ms in due.items() if at_ms <= now_ms]:
+            tries += 1
+            wait_ms = budget.take(now_ms)
+            if wait_ms:
+                due[client] = now_ms + wait_ms
+            else:
+                del due[client]
+                admitted.append(second)
+    assert not due
+    assert max(admitted.count(second) for second in range(60)) <= 100
+    assert max(admitted) <= 30
+    assert tries <= 2_000 * 4
+
+
+def test_the_line_begins_again_before_hints_become_too_long() -> None:
+    budget = ConnectBudget(10, line_s=5)
+    assert max(budget.take(0) for _ in range(500)) <= 6_000

@@ -39,6 +39,7 @@ def decide(
     takeover: bool = False,
     over_share: bool = False,
     queued: bool = False,
+    crowding: bool = False,
     waiting: int = 0,
 ):
     return place(
@@ -48,6 +49,7 @@ def decide(
         is_takeover=takeover,
         is_over_share=over_share,
         is_queued=queued,
+        is_crowding=crowding,
         load=fleet(waiting),
         limits=BURST,
     )
