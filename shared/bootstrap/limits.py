@@ -7,6 +7,7 @@ from collections.abc import Callable
 from shared.policy.admission import BurstLimits
 from shared.policy.limits import AnswerPlan, DetachedLimits, FlushLimits, PushLimits, TurnLimits
 from shared.policy.load_level import answer_plan
+from shared.policy.receiving import ReceiveLimits, served_queues
 from shared.policy.sweeping import SweepLimits
 from shared.settings import Role, Settings
 from shared.turn.load_watch import LoadWatch
@@ -40,6 +41,20 @@ def detached_limits(settings: Settings) -> DetachedLimits:
     """How long turns of lower priority may take; whoever accepts and whoever sweeps must agree on it."""
     turn = settings.turn
     return DetachedLimits(normal_ms=turn.normal_limit_ms, low_ms=turn.low_limit_ms)
+
+
+def receive_limits(settings: Settings) -> ReceiveLimits:
+    """What one queue_runner receives, and from which queues."""
+    queue = settings.queue_runner
+    return ReceiveLimits(
+        queues=served_queues(queue.burst_consumer),
+        slots=queue.queue_slots,
+        consumers=queue.queue_consumers,
+        tier_weight=queue.queue_tier_weight,
+        poll_s=queue.queue_poll_s,
+        paused_interval_ms=queue.queue_paused_interval_ms,
+        promoted_after_ms=queue.queue_promoted_after_ms,
+    )
 
 
 def turn_limits(settings: Settings, role: Role) -> TurnLimits:

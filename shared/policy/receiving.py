@@ -48,10 +48,10 @@ class ReceiveLimits(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[QueueName, ...]
     slots: int
     consumers: int
-    tier_weight: int = 4
-    poll_s: int = 20
-    paused_interval_ms: int = 5_000
-    promoted_after_ms: int = 600_000
+    tier_weight: int
+    poll_s: int
+    paused_interval_ms: int
+    promoted_after_ms: int
 
     @property
     def batch(self) -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from shared.bootstrap import limits as bootstrap
 from shared.policy.limits import AnswerPlan, FlushLimits, PushLimits, TurnLimits
+from shared.policy.receiving import ReceiveLimits
 from shared.policy.sweeping import SweepLimits
 from shared.settings import Settings
 
@@ -36,3 +39,8 @@ def push_limits(**changes: Any) -> PushLimits:
 def answer_plan(model: str, **changes: Any) -> AnswerPlan:
     """At the normal load level, with another model's name."""
     return replace(bootstrap.normal_plan(_SETTINGS), model=model, **changes)
+
+
+def receive_limits(**changes: Any) -> ReceiveLimits:
+    """Of a queue_runner beside a Lambda that drains burst and retry."""
+    return msgspec.structs.replace(bootstrap.receive_limits(_SETTINGS), **changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from shared.contracts.dead_letters import DeadLetter
 from shared.contracts.turns import QueueName, TurnRequest
 from shared.errors import ConfigurationError, DependencyUnavailable
@@ -10,15 +12,19 @@ from shared.errors import ConfigurationError, DependencyUnavailable
 class FakeTurnQueue:
     """TurnQueue. `sent` holds (queue, request, delay_s).
 
-    `unavailable` raises as if nobody answered, `refusing` as if the queue's policy forbade the call.
+    `unavailable` raises as if nobody answered, `refusing` as if the queue's policy forbade the call. A send waits while
+    `gate` is clear.
     """
 
     def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.gate.set()
         self.sent: list[tuple[QueueName, TurnRequest, int]] = []
         self.unavailable = False
         self.refusing = False
 
     async def send(self, queue: QueueName, request: TurnRequest, *, delay_s: int = 0) -> None:
+        await self.gate.wait()
         if self.unavailable:
             raise DependencyUnavailable("the fake queue was told to be away")
         if self.refusing:

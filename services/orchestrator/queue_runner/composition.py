@@ -12,13 +12,15 @@ from services.orchestrator.queue_runner.delivery import Delivery
 from services.orchestrator.queue_runner.slots import QueueSlots
 from services.orchestrator.worker_background import WorkerBackground
 from services.start import start_process
+from shared.bootstrap.limits import receive_limits
 from shared.bootstrap.worker import Worker, open_worker
 from shared.clock import Clock, Randomness
 from shared.contracts.turns import TurnRequest
 from shared.policy.admission import DRAINING
-from shared.policy.receiving import ReceiveLimits, ReceivePlan, served_queues
-from shared.settings import QueueRunnerSettings, Settings
+from shared.policy.receiving import ReceivePlan
+from shared.settings import Settings
 from shared.telemetry import Log, Metrics, bind
+from shared.turn.interruption import Interruption
 from shared.turn.queue_dispatcher import QueueDispatcher
 from shared.turn.result import TurnResult
 
@@ -38,7 +40,7 @@ async def run_queue_runner(
 ) -> None:
     """Drain the queues until `signals`, or until a part crashes; then receive no more, finish and stop.
 
-    What still runs at the drain's limit is given back: its claim to the sweepers, its message to the queue.
+    What still runs at the drain's limit is handed over: its next attempt goes to a queue, for another process.
     """
     limits = settings.queue_runner
     metrics = Metrics(settings.telemetry.metrics_namespace, "queue_runner", clock)
@@ -52,7 +54,7 @@ async def run_queue_runner(
         randomness=randomness,
         metrics=metrics,
     ) as worker:
-        slots = _make_slots(worker, limits, clock, metrics)
+        slots = _make_slots(worker, settings, clock, metrics)
         consumers = [
             Consumer(
                 number,
@@ -92,14 +94,15 @@ async def run_queue_runner(
                 await slots.cut()
 
 
-def _make_slots(
-    worker: Worker, limits: QueueRunnerSettings, clock: Clock, metrics: Metrics
-) -> QueueSlots:
-    async def run(request: TurnRequest) -> TurnResult:
-        return await worker.engine.pipeline.run(request, "queue")
+def _make_slots(worker: Worker, settings: Settings, clock: Clock, metrics: Metrics) -> QueueSlots:
+    limits = settings.queue_runner
+
+    async def run(request: TurnRequest, give_up: Interruption) -> TurnResult:
+        return await worker.engine.pipeline.run(request, "queue", give_up=give_up)
 
     delivery = Delivery(
         run=run,
+        queue=worker.turn_queue,
         inbox=worker.turn_inbox,
         dead_letters=worker.dead_letters,
         visibility_s=limits.queue_visibility_s,
@@ -107,19 +110,8 @@ def _make_slots(
         clock=clock,
         metrics=metrics,
     )
-    plan = ReceivePlan(
-        ReceiveLimits(
-            queues=served_queues(limits.burst_consumer),
-            slots=limits.queue_slots,
-            consumers=limits.queue_consumers,
-            tier_weight=limits.queue_tier_weight,
-            poll_s=limits.queue_poll_s,
-            paused_interval_ms=limits.queue_paused_interval_ms,
-            promoted_after_ms=limits.queue_promoted_after_ms,
-        )
-    )
     return QueueSlots(
-        plan=plan,
+        plan=ReceivePlan(receive_limits(settings)),
         watch=worker.watch,
         deliver=delivery.deliver,
         give_back=delivery.give_back,

@@ -9,9 +9,12 @@ from shared.clock import Clock
 from shared.policy.receiving import Receive, ReceivePlan
 from shared.ports import InboxMessage
 from shared.telemetry import Log
+from shared.turn.interruption import Interruption
 from shared.turn.load_watch import LoadWatch
 
 LOOK_AGAIN_S = 0.5
+HAND_OVER_S = 5.0
+"""The ledger and a queue are asked once each for every turn that is given up."""
 
 _log = Log("queue_slots")
 
@@ -31,7 +34,7 @@ class QueueSlots:
         *,
         plan: ReceivePlan,
         watch: LoadWatch,
-        deliver: Callable[[InboxMessage], Awaitable[None]],
+        deliver: Callable[[InboxMessage, Interruption], Awaitable[None]],
         give_back: Callable[[InboxMessage], Awaitable[None]],
         clock: Clock,
     ) -> None:
@@ -42,7 +45,7 @@ class QueueSlots:
         self._clock = clock
         self._changed = asyncio.Event()
         self._receiving = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Future[None], Interruption] = {}
         self.is_closed = False
         """True while the process drains."""
 
@@ -67,9 +70,10 @@ class QueueSlots:
         now_ms = self._clock.now_ms()
         self._plan.answered(receive, [max(0, now_ms - each.sent_at_ms) for each in messages])
         for message in messages:
-            work = self._give_back(message) if self.is_closed else self._deliver(message)
+            give_up = Interruption()
+            work = self._give_back(message) if self.is_closed else self._deliver(message, give_up)
             task = asyncio.ensure_future(work)
-            self._tasks.add(task)
+            self._tasks[task] = give_up
             task.add_done_callback(self._ended)
         self._answered()
 
@@ -93,12 +97,17 @@ class QueueSlots:
             await self._changed.wait()
 
     async def cut(self) -> None:
-        """Cancel what still runs: each gives its claim and its message back, so that others go on at once."""
-        for task in self._tasks:
+        """Tell what still runs to give up, so that others go on at once; cancel what does not within HAND_OVER_S."""
+        if not self._tasks:
+            return
+        _log.warning("queue.cut", turns=len(self._tasks))
+        for give_up in self._tasks.values():
+            give_up.interrupt()
+        _, stuck = await asyncio.wait(list(self._tasks), timeout=HAND_OVER_S)
+        for task in stuck:
             task.cancel()
-        if self._tasks:
-            _log.warning("queue.cut", turns=len(self._tasks))
-            await asyncio.wait(self._tasks)
+        if stuck:
+            await asyncio.wait(stuck)
 
     def _grant(self) -> Receive | None:
         if self._watch.failed_since_s is not None:
@@ -111,8 +120,8 @@ class QueueSlots:
         self._receiving -= 1
         self._wake()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+    def _ended(self, task: asyncio.Future[None]) -> None:
+        del self._tasks[task]
         self._wake()
 
     def _wake(self) -> None:

@@ -26,9 +26,9 @@ MUTANTS = (
         "P9",
         "a message is deleted before its turn is settled",
         _DELIVERY,
-        "                if await self._settle(message):\n"
+        "                if await self._settle(message, give_up):\n"
         "                    await self._inbox.delete(message)\n",
-        "                await self._settle(message)\n"
+        "                await self._settle(message, give_up)\n"
         "                await self._inbox.delete(message)\n",
         f"{_DELIVERY_TEST}"
         "::test_a_message_whose_turn_could_not_be_settled_comes_back_after_its_visibility",
@@ -132,5 +132,23 @@ MUTANTS = (
         '                    _log.info("dead_letter.turn_alive")\n                    return None',
         '                    _log.info("dead_letter.turn_alive")\n                    return ""',
         f"{_TRIAGE_TEST}::test_the_message_of_a_turn_that_somebody_runs_comes_back",
+    ),
+    Mutant(
+        "B-07",
+        "a turn that outlives the drain waits for a sweeper",
+        "services/orchestrator/queue_runner/slots.py",
+        "            give_up.interrupt()\n",
+        "            pass\n",
+        "tests/unit/services/orchestrator/queue_runner/test_slots.py"
+        "::test_turns_that_outlive_the_drain_are_handed_over",
+    ),
+    Mutant(
+        "P1",
+        "a turn that gives up loses its message before the next attempt is sent",
+        "services/orchestrator/queue_runner/delivery.py",
+        "            await self.give_back(message)\n            return False\n",
+        "            return True\n",
+        "tests/unit/services/orchestrator/queue_runner/test_delivery.py"
+        "::test_a_turn_that_cannot_be_handed_over_comes_back_by_its_message",
     ),
 )

@@ -11,28 +11,14 @@ from services.orchestrator.load_monitor import LoadMonitor
 from services.orchestrator.placement import Placement
 from services.orchestrator.tenant_shares import TenantShares
 from shared.contracts.identifiers import MessageId, SessionId, TenantId, TurnId, UserId
-from shared.contracts.turns import QueueName, TurnRequest
-from shared.errors import DependencyUnavailable
+from shared.contracts.turns import TurnRequest
 from shared.policy.admission import BurstLimits, StrainLimits
 from shared.telemetry import Metrics
 from shared.turn.load_watch import LoadWatch
 from tests.fakes.clock import FakeClock
 from tests.fakes.ledger import FakeLedger
 from tests.fakes.load_board import FakeLoadBoard
-
-
-class RecordingQueue:
-    def __init__(self) -> None:
-        self.sent: list[tuple[QueueName, TurnRequest, int]] = []
-        self.gate = asyncio.Event()
-        self.gate.set()
-        self.available = True
-
-    async def send(self, queue: QueueName, request: TurnRequest, *, delay_s: int = 0) -> None:
-        await self.gate.wait()
-        if not self.available:
-            raise DependencyUnavailable("queue")
-        self.sent.append((queue, request, delay_s))
+from tests.fakes.queues import FakeTurnQueue
 
 
 class Orchestrator:
@@ -41,7 +27,7 @@ class Orchestrator:
     def __init__(self, slots: int = 2) -> None:
         self.clock = FakeClock()
         self.board = FakeLoadBoard(self.clock)
-        self.queue = RecordingQueue()
+        self.queue = FakeTurnQueue()
         self.sessions = FakeLedger(self.clock)
         self.release = asyncio.Event()
         self.ran: list[str] = []

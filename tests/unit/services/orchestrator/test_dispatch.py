@@ -35,7 +35,7 @@ async def test_a_detached_head_goes_back_to_its_own_queue(
 async def test_a_head_that_cannot_be_sent_is_left_to_the_sweeper(
     orchestrator, dispatcher, make_turn
 ):
-    orchestrator.queue.available = False
+    orchestrator.queue.unavailable = True
     for number in (1, 2, 3):
         await dispatcher.dispatch(make_turn(number))
     await dispatcher.dispatch(make_turn(4, detached=True, priority="low"))

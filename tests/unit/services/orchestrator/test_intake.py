@@ -145,7 +145,7 @@ async def test_half_a_body_of_a_caller_who_left_is_not_judged(app, caplog):
 
 
 async def test_the_gateway_is_told_when_burst_did_not_take_the_turn(app, orchestrator, make_turn):
-    orchestrator.queue.available = False
+    orchestrator.queue.unavailable = True
     answers = [
         await post(app, orchestrator, encode_turn(make_turn(number))) for number in range(1, 4)
     ]

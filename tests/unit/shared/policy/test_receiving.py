@@ -13,6 +13,7 @@ from shared.policy.receiving import (
     ReceivePlan,
     served_queues,
 )
+from tests.fakes.limits import receive_limits
 
 OLD_MS = 600_000
 LAMBDA = served_queues("lambda")
@@ -21,7 +22,7 @@ LEVELS = st.sampled_from(LoadLevel)
 
 
 def limits(**changes) -> ReceiveLimits:
-    return ReceiveLimits(**{"queues": LAMBDA, "slots": 20, "consumers": 5, **changes})
+    return receive_limits(**{"queues": LAMBDA, "slots": 20, "consumers": 5, **changes})
 
 
 class Runner:
@@ -201,7 +202,7 @@ def test_without_a_free_slot_nothing_is_received():
 
 
 any_limits = st.builds(
-    ReceiveLimits,
+    receive_limits,
     queues=st.sampled_from([LAMBDA, ECS]),
     slots=st.integers(1, 30),
     consumers=st.integers(1, 8),

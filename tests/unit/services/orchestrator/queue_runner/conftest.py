@@ -11,14 +11,17 @@ from services.orchestrator.queue_runner.delivery import Delivery
 from services.orchestrator.queue_runner.slots import QueueSlots
 from shared.contracts.load import LoadSample
 from shared.contracts.turns import QueueName, TurnRequest, encode_turn
-from shared.policy.receiving import ReceiveLimits, ReceivePlan
+from shared.policy.receiving import ReceivePlan
+from shared.ports import InboxMessage
 from shared.telemetry import Metrics
+from shared.turn.interruption import Interruption
 from shared.turn.load_watch import LoadWatch
 from shared.turn.result import TurnResult
 from tests.fakes.clock import FakeClock, FakeRandomness, settle
 from tests.fakes.inbox import FakeTurnInbox
+from tests.fakes.limits import receive_limits
 from tests.fakes.load_board import FakeLoadBoard
-from tests.fakes.queues import FakeDeadLetterQueue
+from tests.fakes.queues import FakeDeadLetterQueue, FakeTurnQueue
 
 VISIBILITY_S = 120
 EXTEND_S = 40
@@ -30,6 +33,7 @@ class QueueRunner:
     def __init__(self, *, slots: int = 4, consumers: int = 3) -> None:
         self.clock = FakeClock()
         self.inbox = FakeTurnInbox(self.clock)
+        self.queue = FakeTurnQueue()
         self.letters = FakeDeadLetterQueue()
         self.board = FakeLoadBoard(self.clock)
         self.watch = LoadWatch(self.board, self.clock, burst_capacity_turns=20)
@@ -41,6 +45,7 @@ class QueueRunner:
         self.most = 0
         self.delivery = Delivery(
             run=self._run,
+            queue=self.queue,
             inbox=self.inbox,
             dead_letters=self.letters,
             visibility_s=VISIBILITY_S,
@@ -48,11 +53,8 @@ class QueueRunner:
             clock=self.clock,
             metrics=Metrics("burstchat", "queue_runner", self.clock, io.StringIO()),
         )
-        limits = ReceiveLimits(
-            queues=("deferred", "background"), slots=slots, consumers=consumers, poll_s=20
-        )
         self.slots = QueueSlots(
-            plan=ReceivePlan(limits),
+            plan=ReceivePlan(receive_limits(slots=slots, consumers=consumers)),
             watch=self.watch,
             deliver=self.delivery.deliver,
             give_back=self.delivery.give_back,
@@ -97,18 +99,24 @@ class QueueRunner:
         self.board.queued_at_ms = {str(number): 0 for number in range(40)}
         await self.watch.refresh()
 
-    async def _run(self, request: TurnRequest) -> TurnResult:
+    async def deliver(self, message: InboxMessage) -> None:
+        await self.delivery.deliver(message, Interruption())
+
+    async def _run(self, request: TurnRequest, give_up: Interruption) -> TurnResult:
         session = request.session_id
         self.begun.append(session)
         self.running.append(session)
         self.most = max(self.most, len(self.running))
         try:
-            await self.gates[session].wait()
+            async with give_up:
+                await self.gates[session].wait()
         except asyncio.CancelledError:
             self.cut.append(session)
             raise
         finally:
             self.running.remove(session)
+        if give_up.interrupted:
+            return TurnResult(outcome="retry_later", attempt=3)
         result = self.results.get(session, TurnResult(outcome="ended", status="completed"))
         if isinstance(result, Exception):
             raise result

@@ -93,7 +93,7 @@ async def test_what_an_open_receive_brings_during_a_drain_is_given_back(runner, 
 
 
 @pytest.mark.case("B-07")
-async def test_turns_that_outlive_the_drain_are_cut_and_given_back(runner, make_turn):
+async def test_turns_that_outlive_the_drain_are_handed_over(runner, make_turn):
     fill(runner, "deferred", make_turn, [1, 2])
     runner.start()
     await runner.clock.advance(2)
@@ -101,5 +101,8 @@ async def test_turns_that_outlive_the_drain_are_cut_and_given_back(runner, make_
 
     await runner.slots.cut()
 
-    assert sorted(runner.cut) == ["s1", "s2"]
-    assert len(runner.inbox.visible("deferred")) == 2
+    sent = [
+        (queue, request.session_id, request.attempt_hint) for queue, request, _ in runner.queue.sent
+    ]
+    assert sorted(sent) == [("retry", "s1", 3), ("retry", "s2", 3)]
+    assert runner.inbox.bodies("deferred") == []
