@@ -13,6 +13,7 @@ from services.orchestrator.tenant_shares import TenantShares
 from shared.contracts.identifiers import MessageId, SessionId, TenantId, TurnId, UserId
 from shared.contracts.turns import TurnRequest
 from shared.policy.admission import BurstLimits, StrainLimits
+from shared.policy.waiting_shares import WaitingShares
 from shared.telemetry import Metrics
 from shared.turn.load_watch import LoadWatch
 from tests.fakes.clock import FakeClock
@@ -60,6 +61,7 @@ class Orchestrator:
             monitor=self.monitor,
             watch=self.watch,
             shares=shares,
+            waiting=WaitingShares(),
             queue=self.queue,
             sessions=self.sessions,
             limits=BurstLimits(capacity_turns=20, waiting_turns=3, wait_ms=45_000),
