@@ -77,8 +77,8 @@ def test_handler_needs_the_bucket_by_name(monkeypatch: pytest.MonkeyPatch) -> No
 def test_handler_imports_only_what_its_bundle_carries() -> None:
     program = (
         "import sys, functions.knowledge_refresh.handler\n"
-        "print([name for name in ('redis', 'aws_lambda_powertools', 'anthropic', 'fastapi',"
-        " 'wordllama') if name in sys.modules])\n"
+        "print([name for name in ('redis', 'anthropic', 'fastapi', 'aiohttp', 'websockets',"
+        " 'aws_lambda_powertools', 'wordllama') if name in sys.modules])\n"
     )
     answer = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
