@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from shared.adapters import redis_keys
@@ -35,6 +36,7 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.server_frames import RunningTurn
 from shared.contracts.turns import Path, TurnRequest, encode_turn
+from shared.errors import DependencyUnavailable
 
 RUNNING_LIMIT: Final = 50
 """Most turns that `running` answers: `session.ready` must stay a small frame."""
@@ -109,6 +111,11 @@ class RedisSessionQueue:
             case b"detached":
                 return AcceptedDetached()
             case b"busy":
+                # Nobody needs to look for a turn that never was; where this fails a sweeper finds the entry.
+                with suppress(DependencyUnavailable):
+                    await self._client.run_one(
+                        ("ZREM", due, encode_ref(request.ref)), repeatable=True
+                    )
                 return SessionBusy()
             case _:
                 return AlreadyAccepted(decode_state(reply[1:], request.session))

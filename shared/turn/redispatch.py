@@ -8,7 +8,7 @@ import msgspec
 
 from shared.clock import Clock
 from shared.contracts.recovery import DueTurn, ReservationKind
-from shared.contracts.turns import TurnRequest
+from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.errors import ChatError
 from shared.policy.routing import queue_for
 from shared.policy.sweeping import (
@@ -66,15 +66,22 @@ class Redispatch:
                     self._note("new" if is_new else "own_queue")
                     await self._dispatcher.dispatch(turn.state.request)
             case OfferToIntake():
-                if await self._reserve(turn, "offer"):
-                    self._note("intake")
-                    # Marked as queued already: the intake must not answer with a second queue message.
-                    sent_at_ms = turn.state.placed_at_ms
-                    await self._offer(_message(turn, sent_at_ms, "queued_for_long"))
+                await self._offer_once(turn)
             case TakeOver(target):
                 await self._take_over(turn, target, "dispatch")
             case _:
                 assert_never(dispatch)
+
+    async def _offer_once(self, turn: DueTurn) -> None:
+        """The one offer of a queued turn; while nobody can be asked it is still to be made."""
+        now_ms = self._clock.now_ms()
+        if not await self._reserve(turn, "dispatch", now_ms):
+            return
+        # Marked as queued already: the intake must not answer with a second queue message.
+        message = _message(turn, turn.state.placed_at_ms, "queued_for_long")
+        if await self._submit(message) is not None:
+            self._note("intake")
+            await self._reserve(turn, "offer", now_ms)
 
     async def deliver(self, turn: DueTurn) -> None:
         """Dispatch an attempt that delivers the stored answer; it is not counted."""
@@ -114,17 +121,24 @@ class Redispatch:
         return True
 
     async def _offer(self, message: TurnRequest) -> bool:
+        decision = await self._submit(message)
+        return decision is not None and decision.path is not None
+
+    async def _submit(self, message: TurnRequest) -> IntakeDecision | None:
         try:
             decision = await self._intake.submit(message)
         except ChatError as error:
             _log.warning("offer.not_sent", error_type=type(error).__name__)
-            return False
+            return None
         if decision.path is None:
             _log.info("offer.refused", reason=decision.reason)
-        return decision.path is not None
+        return decision
 
-    async def _reserve(self, turn: DueTurn, kind: ReservationKind) -> bool:
-        now_ms = self._clock.now_ms()
+    async def _reserve(
+        self, turn: DueTurn, kind: ReservationKind, now_ms: int | None = None
+    ) -> bool:
+        """The same `now_ms` again is the same reservation."""
+        now_ms = self._clock.now_ms() if now_ms is None else now_ms
         state = turn.state
         return await self._due.reserve(
             state.request.ref,

@@ -100,6 +100,7 @@ class TestAccept:
             await world.accepted()
         fifth = world.request()
         assert await world.queue.accept(fifth, ANN) == SessionBusy()
+        assert fifth.ref not in await world.due_at_ms()
         assert await world.queue.state(fifth.ref) is None
         assert await world.queue.find_message(fifth.session, fifth.message_id) is None
 

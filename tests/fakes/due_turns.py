@@ -69,6 +69,8 @@ class FakeDueTurns:
         recovery = held.recovery
         is_own = held.reserved_by == sweeper and recovery.reserved_until_ms == until_ms
         if recovery.dispatches == dispatches + 1 and is_own:
+            if kind == "offer":
+                held.recovery = msgspec.structs.replace(recovery, is_offered=True)
             return True
         if recovery.dispatches != dispatches or recovery.reserved_until_ms > now_ms:
             return False

@@ -194,6 +194,7 @@ class FakeLedger:
         turn = _Turn(request)
         is_full = self._interactive_waiting(session) >= self._waiting_limit
         if head is not None and is_full and not turn.is_outside_queue:
+            self.due_at_ms.pop(request.ref, None)
             return SessionBusy()
         session.turns[request.turn_id] = turn
         session.messages[request.message_id] = request.turn_id

@@ -293,6 +293,20 @@ class TestNeverClaimed:
 
         assert len(ends(world)) == 1
 
+    async def test_an_offer_that_nobody_could_take_is_made_when_somebody_can(self) -> None:
+        world = SweepWorld()
+        world.intake.unavailable = True
+        async with world.sweeping():
+            request = await world.accept("Hi")
+            await world.ledger.mark_placed(request.ref, "burst", world.clock.now_ms())
+            await seconds(world, 22)
+            world.intake.unavailable = False
+            await seconds(world, 5)
+            assert len(world.intake.offered) == 1
+            world.intake.offered.clear()
+            await seconds(world, 15)
+            assert world.intake.offered == []
+
     async def test_a_head_popped_by_a_finisher_that_died_is_dispatched(self) -> None:
         world = SweepWorld()
         async with world.sweeping():
