@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
 from shared.policy.corpus import is_corpus_file
 
 _TOLD_FAULTS: Final = 20
+_UPLOADS: Final = 8
 
 
 class KnowledgeSeeder:
@@ -51,10 +53,7 @@ class KnowledgeSeeder:
     def seed(self, bucket: str, function: str) -> None:
         """Upload documents and sample orders, then restore the index or have `function` build it."""
         try:
-            for name, body in self._files.items():
-                self._s3.put_object(Bucket=bucket, Key=DOCUMENTS_PREFIX + name, Body=body)
-            for key, body in self._orders.items():
-                self._s3.put_object(Bucket=bucket, Key=key, Body=body)
+            self._upload(bucket)
             if self._kept.exists():
                 self._s3.put_object(Bucket=bucket, Key=INDEX_KEY, Body=self._kept.read_bytes())
             else:
@@ -62,6 +61,16 @@ class KnowledgeSeeder:
                 self._keep(self._s3.get_object(Bucket=bucket, Key=INDEX_KEY)["Body"].read())
         except (BotoCoreError, ClientError) as error:
             raise StackError(f"the knowledge bucket could not be seeded: {error}") from error
+
+    def _upload(self, bucket: str) -> None:
+        objects = {DOCUMENTS_PREFIX + name: body for name, body in self._files.items()}
+
+        def put(item: tuple[str, bytes]) -> None:
+            self._s3.put_object(Bucket=bucket, Key=item[0], Body=item[1])
+
+        with ThreadPoolExecutor(_UPLOADS) as uploads:
+            # Read to the end, as a failure is raised only when its result is asked for.
+            list(uploads.map(put, (objects | self._orders).items()))
 
     def _build(self, function: str) -> None:
         answer = connect("lambda", self._endpoint_url).invoke(FunctionName=function, Payload=b"{}")
