@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 
 from shared.adapters.anthropic_model import AnthropicChatModel
@@ -150,6 +151,32 @@ async def test_request_carries_the_prompt_with_a_cached_system_block() -> None:
         ],
         "messages": [{"role": "user", "content": "Hallo"}],
     }
+
+
+async def test_request_marks_the_history_that_the_next_prompt_repeats() -> None:
+    prompt = msgspec.structs.replace(
+        PROMPT,
+        messages=(
+            PromptMessage("user", "Hallo"),
+            PromptMessage("assistant", "Guten Tag"),
+            PromptMessage(
+                "user", [{"type": "text", "text": "data"}, {"type": "text", "text": "q"}]
+            ),
+        ),
+        stable_messages=2,
+    )
+    async with (
+        raw_server(streaming(START, END)) as server,
+        model_at(server.url) as model,
+        model.stream(prompt) as events,
+    ):
+        async for _ in events:
+            pass
+
+    body = json.loads(server.requests[0].body)
+    marked = {"type": "text", "text": "Guten Tag", "cache_control": {"type": "ephemeral"}}
+    assert [message["content"] for message in body["messages"][:2]] == ["Hallo", [marked]]
+    assert server.requests[0].body.count(b"cache_control") == 2
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64])

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.policy.names import is_telling, plain_name, said_names
+from shared.policy.names import (
+    everyday_words,
+    is_meant,
+    is_telling,
+    mentions,
+    plain_name,
+    said_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -42,3 +49,48 @@ def test_said_names_is_bounded_for_a_long_text() -> None:
 def test_is_telling_asks_for_three_characters() -> None:
     assert is_telling("nana")
     assert not is_telling("a")
+
+
+def test_mentions_come_in_order_the_longer_of_two_that_overlap() -> None:
+    known = {"naruto", "naruto gaiden", "gaiden", "one punch man"}
+
+    assert list(mentions("One-Punch Man, Naruto Gaiden or NARUTO?", known, 3)) == [
+        "one punch man",
+        "naruto gaiden",
+        "naruto",
+    ]
+    assert list(mentions("word " * 5_000 + "naruto", known, 3)) == []
+
+
+def test_everyday_words_are_those_that_texts_write_small() -> None:
+    assert everyday_words(["Given names are given.", "Naruto is 3x 鬼滅 über"]) == {
+        "names",
+        "are",
+        "given",
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "is naruto done?",
+        "What is Given about",
+        "I liked given",
+        'do you have "given"',
+        "given",
+        "given?",
+        "**Given** is",
+    ],
+)
+def test_a_title_is_meant_when_it_is_written_like_one(text: str) -> None:
+    name = "naruto" if "naruto" in text else "given"
+
+    assert is_meant(text, name, {"given"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["given that it rains, when do you ship", "Given my order, where is it", "it was given away"],
+)
+def test_an_everyday_word_is_not_a_title(text: str) -> None:
+    assert not is_meant(text, "given", {"given"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from shared.contracts.server_frames import (
@@ -66,3 +68,43 @@ async def test_an_unreadable_cached_history_is_read_from_the_store() -> None:
         await world.finish(world.begin(request))
 
     assert world.model.calls[1].prompt.messages[0].content == "first"
+
+
+async def test_a_turn_that_is_answered_late_stands_at_its_own_place() -> None:
+    world = TurnWorld(["One"], ["Two"], ["Late"], ["Four"])
+    async with world.running():
+        late = await world.accept("late", detached=True, priority="low")
+        await world.answer("first")
+        await world.answer("second")
+        await world.finish(world.begin(late, "queue"))
+        await world.answer("fourth")
+
+    asked = [m.content for m in world.model.calls[3].prompt.messages if m.role == "user"]
+    assert asked[:3] == ["late", "first", "second"]
+
+
+async def test_long_talks_keep_their_beginning_for_some_turns_so_that_the_cache_hits() -> None:
+    turns = 45
+    world = TurnWorld(*([f"answer {n}"] for n in range(turns)))
+    async with world.running():
+        for number in range(turns):
+            await world.answer(f"question {number}")
+
+    prompts = [call.prompt for call in world.model.calls]
+    stable = [prompt.messages[: prompt.stable_messages] for prompt in prompts]
+    kept = [after[: len(before)] == before for before, after in itertools.pairwise(stable)]
+    assert kept.count(False) <= 5  # once per cut
+    assert all(len(prompt.messages) // 2 >= 15 for prompt in prompts[20:])
+    assert world.store.reads == 1
+
+
+async def test_a_message_as_long_as_a_message_may_be_is_remembered() -> None:
+    world = TurnWorld(["Read it."], ["It ends so."])
+    long = f"Here it begins. {'word ' * 3_000}Here it ends."
+    async with world.running():
+        await world.answer(long)
+        await world.answer("how does it end?")
+
+    before = str(world.model.calls[1].prompt.messages[0].content)
+    assert before.startswith("Here it begins.")
+    assert before.endswith("Here it ends.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.contracts.knowledge import PassageEntry
+from shared.contracts.orders import Order
 from shared.contracts.server_frames import (
     ResponseCompleted,
     ResponseFailed,
@@ -73,3 +74,40 @@ async def test_a_slow_source_is_left_out_in_time() -> None:
         result = await world.answer(within_s=1)
 
     assert result.status == "completed"
+
+
+async def test_a_follow_up_finds_the_title_of_the_turn_before() -> None:
+    entry = PassageEntry(
+        id="akira#1",
+        source_id="akira",
+        title="Akira",
+        text="Akira by Katsuhiro Otomo. Volumes: 6.",
+        kind="series",
+        facts={"volumes": ("6",)},
+    )
+    world = TurnWorld(["It is about **Akira**."], ["Six."])
+    world.catalogue.entries = (entry,)
+    async with world.running():
+        await world.answer("recommend one")
+        await world.answer("how many volumes does it have?")
+
+    completed = [frame for frame in world.frames() if isinstance(frame, ResponseCompleted)]
+    assert [[source.id for source in frame.sources] for frame in completed] == [[], ["akira"]]
+    blocks = world.model.calls[1].prompt.messages[-1].content
+    assert "Volumes: 6." in blocks[0]["text"]  # type: ignore[index,call-overload]
+
+
+async def test_orders_in_the_prompt_are_the_users_own() -> None:
+    world = TurnWorld(["On its way."])
+    world.classifier.labels_by_word["order"] = "order_status"
+    world.orders.by_owner = {
+        ("acme", user): (Order(number=f"of-{user}", status="shipped", placed_on="", lines=()),)
+        for user in ("ana", "bob")
+    }
+    async with world.running():
+        await world.answer("where is order of-bob")
+
+    told = str(world.model.calls[0].prompt.messages[-1].content)
+    assert 'number="of-ana"' in told
+    assert 'number="of-bob"' not in told
+    assert [s.id for s in only(world.frames(), ResponseCompleted).sources] == ["order:of-ana"]

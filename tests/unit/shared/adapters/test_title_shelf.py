@@ -1,0 +1,111 @@
+"""Titles by name and by trait: what the contract leaves open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shared.adapters.title_shelf import TitleShelf
+from shared.contracts.knowledge import PassageEntry
+
+
+def entry(title: str, *names: str, text: str = "", **facts: tuple[str, ...]) -> PassageEntry:
+    return PassageEntry(
+        id=f"{title.lower()}#1",
+        source_id=title.lower(),
+        title=title,
+        text=text,
+        kind="series",
+        names=(title, *names),
+        facts=facts,
+    )
+
+
+def shelf(*entries: PassageEntry, vectors: list[list[float]] | None = None) -> TitleShelf:
+    rows = vectors or [[0.0, 0.0]] * len(entries)
+    return TitleShelf(entries, np.array(rows, np.float32).reshape(-1, 2))
+
+
+NOWHERE = np.zeros(2, np.float32)
+
+
+def similar(found: TitleShelf, text: str, limit: int = 9) -> list[str]:
+    return [title.passage.title for title in found.similar(text, NOWHERE, limit)]
+
+
+def test_titles_are_known_by_other_names_and_by_their_authors() -> None:
+    found = shelf(
+        entry("Monster", "Naoki Urasawa", themes=("guilt",)),
+        entry("Pluto", "Naoki Urasawa", themes=("robots",)),
+        entry("Shipping", "parcel"),
+    )
+
+    assert [p.title for p in found.named("anything by naoki urasawa?", 9)] == ["Monster", "Pluto"]
+    assert found.named("parcel", 9) == ()  # no facts: a rule, not a title
+
+
+def test_a_title_that_is_an_everyday_word_has_to_be_written_like_one() -> None:
+    found = shelf(entry("Given", text="All is given away.", themes=("music",)))
+
+    assert found.named("given that it rains, is there a discount", 9) == ()
+    assert [p.title for p in found.named("do you have Given", 9)] == ["Given"]
+
+
+def test_two_shared_themes_come_before_one_however_rare() -> None:
+    found = shelf(
+        entry("Seed", themes=("war", "love", "rare")),
+        entry("One", themes=("rare",)),
+        entry("Two", themes=("war", "love")),
+        *(entry(f"Other{n}", themes=("war", "love", "x", "y", "z")) for n in range(5)),
+    )
+
+    assert similar(found, "like Seed")[0] == "Two"
+    assert similar(found, "like Seed")[-1] == "One"
+
+
+def test_readers_alone_make_no_title_similar_but_may_be_asked_for() -> None:
+    found = shelf(
+        entry("Seed", themes=("war",), demographic=("seinen",)),
+        entry("Same", themes=("cooking",), demographic=("seinen",)),
+    )
+
+    assert similar(found, "like Seed") == []
+    assert similar(found, "any seinen?") == ["Seed", "Same"]
+
+
+def test_either_half_of_a_trait_is_enough_to_ask_for_it() -> None:
+    found = shelf(entry("Soup", themes=("cooking and food",)), entry("War", themes=("war",)))
+
+    assert similar(found, "something with food") == ["Soup"]
+    assert found.has_wish("cooking please")
+    assert not found.has_wish("please")
+
+
+def test_equals_are_ordered_by_how_near_their_descriptions_are() -> None:
+    found = shelf(
+        entry("Seed", themes=("war",)),
+        entry("Far", themes=("war",)),
+        entry("Near", themes=("war",)),
+        vectors=[[1, 0], [0, 1], [0.9, 0.1]],
+    )
+
+    assert similar(found, "like Seed") == ["Near", "Far"]
+    near = found.similar("war please", np.array([0, 1], np.float32), 1)
+    assert near[0].passage.title == "Far"
+
+
+def test_what_is_shared_is_named_themes_first() -> None:
+    found = shelf(
+        entry("Seed", genres=("drama",), themes=("war",)),
+        entry("Other", genres=("drama",), themes=("war",)),
+    )
+
+    (other,) = found.similar("like Seed", NOWHERE, 9)
+    assert other.shares == ("war", "drama")
+    assert other.like == ("Seed",)
+
+
+@pytest.mark.parametrize("text", ["", "like Seed"])
+def test_an_empty_shelf_has_nothing(text: str) -> None:
+    assert shelf().similar(text, NOWHERE, 5) == ()
+    assert shelf().named(text, 5) == ()
