@@ -151,7 +151,8 @@ class Connection:
         if status in NO_GATEWAY_STATUSES and not self._was_online:
             raise NotAGateway(f"HTTP {status}") from error
         after = error.response.headers.get("Retry-After", "")
-        wait_ms = int(after) * 1000 if after.isdecimal() else None
+        # The header counts whole seconds: without the part of one, all who read the same come back at once.
+        wait_ms = int((int(after) + self._chance()) * 1000) if after.isdecimal() else None
         return self._retry(f"the server is busy (HTTP {status})", wait_ms)
 
     async def _serve(self, socket: ClientConnection) -> None:

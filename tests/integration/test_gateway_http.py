@@ -121,6 +121,31 @@ async def test_an_address_that_connects_too_fast_is_told_when_to_come_back() -> 
             pass
 
 
+@pytest.mark.case("B-26")
+async def test_in_a_storm_those_beyond_the_budget_are_told_when_to_come_back_and_cost_no_entry() -> (
+    None
+):
+    async with gateway_world(returning_handshakes_per_s=1) as world:
+        async with world.client("?session_id=s1"):
+            response = await refusal(world, "?session_id=s2")
+            assert response.status_code == 503
+            assert int(response.headers["retry-after"]) >= 1
+            assert len(world.registry._entries) == 1
+            async with world.client(""):
+                pass  # who is new has a budget of their own
+
+
+async def test_a_token_is_judged_by_a_session_name_that_cannot_be_without_a_look_at_any_store(
+    world: GatewayWorld,
+) -> None:
+    world.store.unavailable = world.ledger.unavailable = True
+    async with (
+        aiohttp.ClientSession() as http,
+        http.get(world.http_url + "/v1/sessions/%20/turns") as answer,
+    ):
+        assert answer.status == 404
+
+
 @pytest.mark.case("B-14", "B-16")
 async def test_a_registry_that_is_away_refuses_handshakes_with_503(world: GatewayWorld) -> None:
     world.registry.unavailable = True

@@ -223,6 +223,16 @@ async def test_connection_waits_when_the_server_is_full(server: FakeChatServer) 
         assert client.connection.link.retry_in_ms == 1000
 
 
+@pytest.mark.case("B-26")
+async def test_clients_that_were_told_the_same_second_come_back_within_it(
+    server: FakeChatServer,
+) -> None:
+    server.refuse_with = 503
+    async with running(server.url) as client:
+        client.connection._chance = lambda: 0.5
+        await client.until(lambda connection: connection.link.retry_in_ms == 1500)
+
+
 async def test_connection_comes_back_though_a_404_stood_in_for_its_server(
     server: FakeChatServer,
 ) -> None:
