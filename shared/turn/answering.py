@@ -77,7 +77,7 @@ class Work:
         self._plan = plan
         self._stopwatch = stopwatch
         self._prepared: Prepared | None = None
-        self._has_asked_model = False
+        self._has_failed_before = False
         self._deadline_ms = first_text_deadline_ms(
             claimed.request,
             attempt=claimed.ref.attempt,
@@ -94,6 +94,7 @@ class Work:
             try:
                 return await self._try()
             except TransientError as error:
+                self._has_failed_before = True
                 decision = decide_retry(
                     error,
                     is_visible=bool(self._writer.text),
@@ -129,8 +130,6 @@ class Work:
             self._stopwatch,
             first_text_by_ms=self._deadline_ms,
         )
-        if not isinstance(generated, Denied):
-            self._has_asked_model = True
         return self._ending_of(generated)
 
     def _ending_of(self, generated: Answered | Declined | Overdue | Denied) -> Ending:
@@ -148,7 +147,7 @@ class Work:
 
     def _ending_without_budget(self, decision: HandOver | GiveUp) -> Ending:
         if isinstance(decision, HandOver):
-            release: Release = "postponed" if self._has_asked_model else "throttled"
+            release: Release = "postponed" if self._has_failed_before else "throttled"
             return Postponed(decision.delay_ms, release)
         return failed(
             ModelRateLimited("the model budget is spent"), retry_after_ms=decision.retry_after_ms

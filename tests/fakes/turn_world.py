@@ -25,10 +25,13 @@ from shared.contracts.server_frames import AnyServerFrame, ResponseDelta, decode
 from shared.contracts.stored_turns import StoredTurn
 from shared.contracts.turns import Path, TurnRequest
 from shared.telemetry import Metrics
+from shared.turn.ended_turns import EndedTurns
 from shared.turn.engine import TurnEngine, TurnPorts
 from shared.turn.fan_out import SourcePorts
+from shared.turn.model_budget import ModelBudget
 from shared.turn.result import TurnResult
 from shared.turn.screening import Screening
+from tests.fakes.budget_window import FakeBudgetWindow
 from tests.fakes.clock import FakeClock, FakeRandomness
 from tests.fakes.knowledge import (
     FakeCatalogue,
@@ -43,6 +46,7 @@ from tests.fakes.model import FakeModel, Step
 from tests.fakes.push import FakePush
 from tests.fakes.queues import FakeDeadLetterQueue, FakeDispatcher
 from tests.fakes.registry import FakeRegistry
+from tests.fakes.turn_events import FakeTurnEvents
 from tests.fakes.turn_store import FakeTurnStore
 
 GATEWAY = "http://10.0.0.1:8081"
@@ -83,6 +87,9 @@ class TurnWorld:
         self.prompt = "You are a bookseller."
         self.limits = turn_limits(**limits)
         self.screening: Screening | None = None
+        self.window = FakeBudgetWindow()
+        self.budget: ModelBudget | None = None
+        self.events = FakeTurnEvents()
         self.engine = self.make_engine("worker-1", seed=1)
         self._accepted = 0
 
@@ -90,6 +97,18 @@ class TurnWorld:
         """Give the process guardrails: the arguments of Screening."""
         metrics = Metrics("burstchat", "orchestrator", self.clock, self.metrics)
         self.screening = Screening(metrics, **kinds)
+        self.engine = self.make_engine("worker-1", seed=1)
+
+    def limit(self, *, requests: int = 0, tokens: int = 0, holds_advance: bool = True) -> None:
+        """Put the process's model calls under a budget of so many a minute."""
+        self.budget = ModelBudget(
+            self.window,
+            self.clock,
+            worker="worker-1",
+            requests_per_min=requests,
+            tokens_per_min=tokens,
+            holds_advance=holds_advance,
+        )
         self.engine = self.make_engine("worker-1", seed=1)
 
     def make_engine(self, worker: str, seed: int) -> TurnEngine:
@@ -116,6 +135,8 @@ class TurnWorld:
             flush=flush_limits(),
             pushes=push_limits(),
             screening=self.screening,
+            budget=self.budget,
+            ended=EndedTurns(self.events, user_key="key"),
         )
 
     @asynccontextmanager
