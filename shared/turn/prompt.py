@@ -23,6 +23,11 @@ from shared.policy.token_estimate import estimate_tokens
 from shared.turn.findings import Findings
 
 _ATTRIBUTE = {'"': "&quot;"}
+# What a tokenizer may take for a bracket, and characters that nobody sees but a model may read as hidden letters.
+_DISGUISES = str.maketrans(
+    {"\uff1c": "&lt;", "\ufe64": "&lt;", "\uff1e": "&gt;", "\ufe65": "&gt;"}
+    | {chr(code): "" for code in range(0xE0000, 0xE0080)}
+)
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,7 @@ def _link(passage: Passage) -> SourceLink:
 
 def _element(name: str, text: str, **attributes: str) -> str:
     told = "".join(f' {key}="{escape(value, _ATTRIBUTE)}"' for key, value in attributes.items())
-    return f"<{name}{told}>{escape(text)}</{name}>"
+    return f"<{name}{told}>{escape(text)}</{name}>".translate(_DISGUISES)
 
 
 def _text_block(text: str) -> dict[str, Any]:
