@@ -20,8 +20,6 @@ from infra.package import Bundle
 from shared.clock import SystemClock
 from shared.settings import Settings
 
-_BY_LAMBDA = ("-burst", "-retry")
-"""Queues that the queue_runner may drain instead of their triggers."""
 DEPLOYMENT = "burstchat"
 _STACKS = ("data", "queues", "functions", "schedules")
 _ARTEFACTS = "burstchat-artefacts"
@@ -39,7 +37,8 @@ class Deployment:
     tables: dict[str, str]
     knowledge_bucket: str
     refresh_function: str
-    worker_alias: str
+    worker_alias: str | None
+    """None = the queue_runner drains burst and retry, and there is no burst_worker."""
     worker_concurrency: int
 
 
@@ -65,7 +64,7 @@ class Deployer:
             tables={"turns": outputs["TurnsTable"], "dead_turns": outputs["DeadTurnsTable"]},
             knowledge_bucket=outputs["KnowledgeBucket"],
             refresh_function=outputs["KnowledgeRefresh"],
-            worker_alias=outputs["BurstWorkerLiveArn"],
+            worker_alias=outputs.get("BurstWorkerLiveArn"),
             worker_concurrency=self._parameter("functions", "BurstMaximumConcurrency"),
         )
 
@@ -76,6 +75,8 @@ class Deployer:
         imports its bundle, which would make the first burst wait for seconds. The others start while
         the stack already serves. Raises StackError when the worker cannot be initialised.
         """
+        if deployment.worker_alias is None:
+            return
         client = connect("lambda", self._endpoint_url)
         try:
             self._wait_active(client, deployment.worker_alias)
@@ -184,16 +185,14 @@ class Deployer:
         return "; ".join(reasons) or "no reason given"
 
     def _mend_triggers(self) -> None:
-        """Say again what the emulator makes text of: MaximumConcurrency it then cannot compare, `Enabled` is true."""
+        """Say again what the emulator makes text of, and then cannot compare."""
         client = connect("lambda", self._endpoint_url)
-        is_lambda = self._settings.queue_runner.burst_consumer == "lambda"
         for trigger in client.list_event_source_mappings()["EventSourceMappings"]:
             concurrency = trigger.get("ScalingConfig", {}).get("MaximumConcurrency")
             if concurrency is not None:
                 client.update_event_source_mapping(
                     UUID=trigger["UUID"],
                     ScalingConfig={"MaximumConcurrency": int(concurrency)},
-                    Enabled=is_lambda or not trigger["EventSourceArn"].endswith(_BY_LAMBDA),
                 )
 
     def _file_values(self, name: str) -> dict[str, str]:
