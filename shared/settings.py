@@ -1,7 +1,9 @@
 """Every setting of burstchat, typed, with its unit in its name; the one door to the environment.
 
-A setting `reader_grace_ms` is read from `BURSTCHAT_READER_GRACE_MS`. `docs/settings.md` is generated from these
-types. `load_settings` validates all of them together and raises ConfigurationError naming every setting at fault.
+A setting `reader_grace_ms` is read from `BURSTCHAT_READER_GRACE_MS`; where variables are dear, `BURSTCHAT_SETTINGS`
+may hold many, as `READER_GRACE_MS=15000 LEASE_MS=3000`. A variable of its own wins. `docs/settings.md` is generated
+from these types. `load_settings` validates all of them together and raises ConfigurationError naming every setting at
+fault.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from shared.contracts.turns import MESSAGE_LIMIT_BYTES
 from shared.errors import ConfigurationError
 
 PREFIX = "BURSTCHAT_"
+PACKED = "BURSTCHAT_SETTINGS"
 Role = Literal[
     "gateway",
     "orchestrator",
@@ -103,7 +106,9 @@ class TurnSettings:
         0.2, "passages of a lower score are no sources; the retriever's own scale"
     )
     source_timeout_ms: int = _setting(300, "each fan-out source has this long")
-    intent_confidence_floor: float = _setting(0.35, "below it the intent is `general`")
+    intent_confidence_floor: float = _setting(
+        0.0, "below it the intent is `general`, whatever floor the index itself carries"
+    )
     flush_tick_ms: int = _setting(40, "frames are cut at most this often per turn")
     flush_tick_max_ms: int = _setting(500, "the tick stretches to this with the loop's own lag")
 
@@ -206,6 +211,37 @@ class ModelSettings:
     model_tokens_per_min: int = _setting(
         2_000_000, "input and output together, shared likewise; 0 = off"
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IntentSettings:
+    """Who judges what a user wants."""
+
+    intent_classifier: Literal["index", "sagemaker"] = _setting(
+        "index", "`index` = the model in the knowledge index; it also stands in for `sagemaker`"
+    )
+    sagemaker_endpoint: str = _setting("", "name of the SageMaker endpoint")
+    sagemaker_base_url: str = _setting(
+        "", "another address of InvokeEndpoint; empty = SageMaker's in `aws_region`"
+    )
+    sagemaker_timeout_ms: int = _setting(200, "deadline of one InvokeEndpoint request")
+    sagemaker_rest_ms: int = _setting(
+        5_000, "after a failure the endpoint is left alone this long, and the index judges"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalSettings:
+    """Who finds passages."""
+
+    retriever: Literal["index", "opensearch"] = _setting(
+        "index",
+        "`index` = in the worker's own memory; with `opensearch` the refresh copies it there",
+    )
+    opensearch_url: str = _setting("", "address of the OpenSearch domain, `https://host`")
+    opensearch_index: str = _setting("burstchat-passages", "alias of the index that is searched")
+    opensearch_timeout_ms: int = _setting(300, "deadline of one search")
+    opensearch_write_timeout_ms: int = _setting(10_000, "deadline of one request of the refresh")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +355,7 @@ class QueueRunnerSettings:
 
     queue_runner_port: int = _setting(8086, "health of the queue_runner")
     burst_consumer: Literal["lambda", "ecs"] = _setting(
-        "lambda", "who drains burst and retry; `ecs` = the queue_runner, its triggers are off"
+        "lambda", "who drains burst and retry; `ecs` = the queue_runner, without burst_worker"
     )
     queue_slots: int = _setting(20, "turns at once per queue_runner task")
     queue_consumers: int = _setting(5, "receives at once; more than queues, or nobody waits long")
@@ -384,6 +420,8 @@ class Settings:
     aws: AwsSettings = AwsSettings()
     push: PushSettings = PushSettings()
     model: ModelSettings = ModelSettings()
+    intent: IntentSettings = IntentSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
     guardrail: GuardrailSettings = GuardrailSettings()
     gateway: GatewaySettings = GatewaySettings()
     orchestrator: OrchestratorSettings = OrchestratorSettings()
@@ -403,7 +441,7 @@ def load_settings(role: Role, environ: Mapping[str, str] | None = None) -> Setti
 
     Raises ConfigurationError with one sentence per fault.
     """
-    source = os.environ if environ is None else environ
+    source = _unpacked(os.environ if environ is None else environ)
     faults: list[str] = []
     groups = {
         group.name: _read_group(type(group.default), source, role, faults)
@@ -436,11 +474,19 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> dict[str, str
         for group in fields(Settings)
         for setting in fields(group.default)  # type: ignore[arg-type]
     }
-    unknown = (name for name in source if name.startswith(PREFIX) and name not in known)
+    known.add(PACKED)
+    given = _unpacked(source)
+    unknown = (name for name in given if name.startswith(PREFIX) and name not in known)
     return {
         name: next(iter(difflib.get_close_matches(name, known, n=1)), None)
         for name in sorted(unknown)
     }
+
+
+def _unpacked(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment with what stands in PACKED as variables; a word without `=` becomes a variable without value."""
+    pairs = (word.partition("=") for word in environ.get(PACKED, "").split())
+    return {**{PREFIX + name: value for name, _, value in pairs}, **environ}
 
 
 def _read_group(group: type[Any], environ: Mapping[str, str], role: Role, faults: list[str]) -> Any:
@@ -519,11 +565,13 @@ def _contradictions(settings: Settings, role: Role) -> Iterator[str]:
         yield from _queue_faults(settings)
     if role in _WORKERS:
         yield from _guardrail_faults(settings.guardrail)
+        yield from _intent_faults(settings)
     keyless = not settings.model.model_api_key and not settings.model.model_base_url
     if role in _WORKERS and settings.model.model_provider == "anthropic" and keyless:
         yield "ANTHROPIC_API_KEY is missing: set it, or BURSTCHAT_MODEL_BASE_URL."
     if role in _WORKERS:
         yield from _model_faults(settings.model)
+    yield from _retrieval_faults(settings.retrieval)
 
 
 def _guardrail_faults(guardrail: GuardrailSettings) -> Iterator[str]:
@@ -533,6 +581,22 @@ def _guardrail_faults(guardrail: GuardrailSettings) -> Iterator[str]:
                 yield f"{PREFIX}{name.upper()} is missing: {PREFIX}GUARDRAIL_PROVIDER=bedrock needs it."
     if guardrail.guardrail_review_characters < 1:
         yield f"{PREFIX}GUARDRAIL_REVIEW_CHARACTERS must be 1 or more."
+
+
+def _intent_faults(settings: Settings) -> Iterator[str]:
+    intent, source_timeout_ms = settings.intent, settings.turn.source_timeout_ms
+    if intent.intent_classifier == "sagemaker":
+        if not intent.sagemaker_endpoint:
+            yield (
+                f"{PREFIX}SAGEMAKER_ENDPOINT is missing: {PREFIX}INTENT_CLASSIFIER=sagemaker "
+                "needs it."
+            )
+        # Otherwise nothing would be left of a turn's patience for the classifier that stands in.
+        if intent.sagemaker_timeout_ms >= source_timeout_ms:
+            yield (
+                f"{PREFIX}SAGEMAKER_TIMEOUT_MS ({intent.sagemaker_timeout_ms}) must be less than "
+                f"{PREFIX}SOURCE_TIMEOUT_MS ({source_timeout_ms})."
+            )
 
 
 def _model_faults(model: ModelSettings) -> Iterator[str]:
@@ -548,6 +612,11 @@ def _model_faults(model: ModelSettings) -> Iterator[str]:
                 f"{PREFIX}{name.upper()} ({model_id}) is no model id of {PREFIX}MODEL_PROVIDER="
                 f"{model.model_provider}."
             )
+
+
+def _retrieval_faults(retrieval: RetrievalSettings) -> Iterator[str]:
+    if retrieval.retriever == "opensearch" and not retrieval.opensearch_url:
+        yield f"{PREFIX}OPENSEARCH_URL is missing: {PREFIX}RETRIEVER=opensearch searches there."
 
 
 def _queue_faults(settings: Settings) -> Iterator[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from shared.adapters.embedding import Embedder
-from shared.adapters.index_artefact import decode_index, encode_index
+from shared.adapters.index_artefact import KnowledgeIndex, decode_index, encode_index
 from shared.adapters.index_builder import build_index
 from shared.adapters.s3_artefacts import INDEX_LIMIT_BYTES, Artefact, S3Artefacts
 from shared.errors import IncompatibleIndex, MalformedDocument
@@ -15,9 +15,16 @@ from shared.policy.corpus import Corpus
 class S3IndexRepository:
     """Reads and replaces the index in use. Raises DependencyUnavailable when S3 fails."""
 
-    def __init__(self, artefacts: S3Artefacts, embedder: Embedder) -> None:
+    def __init__(
+        self,
+        artefacts: S3Artefacts,
+        embedder: Embedder,
+        mirror: Callable[[KnowledgeIndex], None] | None = None,
+    ) -> None:
+        """`mirror` gets every new index before it is in use here, so that a failed copy is tried again."""
         self._artefacts = artefacts
         self._embedder = embedder
+        self._mirror = mirror
 
     def fingerprints(self) -> Mapping[str, str] | None:
         """The state of the corpus that the index in use was built from; None without an index of use to readers."""
@@ -34,9 +41,12 @@ class S3IndexRepository:
 
         The old one stays when anything fails. Raises MalformedDocument above INDEX_LIMIT_BYTES.
         """
-        body = encode_index(build_index(corpus, fingerprints, self._embedder))
+        index = build_index(corpus, fingerprints, self._embedder)
+        body = encode_index(index)
         if len(body) > INDEX_LIMIT_BYTES:
             reason = f"makes an index of {len(body)} bytes, more than {INDEX_LIMIT_BYTES}"
             raise MalformedDocument("corpus", 0, reason)
+        if self._mirror is not None:
+            self._mirror(index)
         self._artefacts.replace_index(body)
         return len(body)

@@ -12,6 +12,7 @@ from shared.adapters.dynamodb_dead_turns import DynamoDbDeadTurns
 from shared.adapters.dynamodb_turn_store import DynamoDbTurnStore
 from shared.adapters.http_session import HttpSession
 from shared.adapters.management_api_push import ManagementApiPush
+from shared.adapters.opensearch_api import OpenSearchApi
 from shared.adapters.redis_budget_window import RedisBudgetWindow
 from shared.adapters.redis_client import RedisClient
 from shared.adapters.redis_due_turns import RedisDueTurns
@@ -19,6 +20,7 @@ from shared.adapters.redis_session_queue import RedisSessionQueue
 from shared.adapters.redis_turn_claims import RedisTurnClaims
 from shared.adapters.redis_turn_followers import RedisTurnFollowers
 from shared.adapters.redis_turn_revival import RedisTurnRevival
+from shared.adapters.sagemaker_intent_classifier import SageMakerIntentClassifier
 from shared.adapters.sqs_dead_letters import SqsDeadLetters
 from shared.adapters.sqs_queue_gauges import SqsQueueGauges
 from shared.adapters.sqs_turn_inbox import SqsTurnInbox
@@ -137,6 +139,26 @@ class ProcessAdapters:
             api, aws.turns_table, self._clock, kept_days=self._settings.turn.stored_turn_days
         )
 
+    def kinesis(self) -> AwsJsonApi:
+        """Requests to Kinesis."""
+        return self.aws_api("kinesis", self._settings.analytics.kinesis_timeout_ms)
+
+    def budget_window(self) -> RedisBudgetWindow:
+        """The model budget that all processes share."""
+        return RedisBudgetWindow(self.redis)
+
+    def sagemaker_classifier(self) -> SageMakerIntentClassifier:
+        """The endpoint that the settings name."""
+        intent = self._settings.intent
+        return SageMakerIntentClassifier(
+            endpoint=intent.sagemaker_endpoint,
+            http=self.http,
+            credentials=self._credentials,
+            clock=self._clock,
+            base_url=intent.sagemaker_base_url,
+            timeout_ms=intent.sagemaker_timeout_ms,
+        )
+
     def bedrock_guardrail(self) -> BedrockGuardrail:
         """The guardrail that the settings name."""
         guardrail = self._settings.guardrail
@@ -150,14 +172,6 @@ class ProcessAdapters:
             timeout_ms=guardrail.guardrail_timeout_ms,
         )
 
-    def kinesis(self) -> AwsJsonApi:
-        """Requests to Kinesis."""
-        return self.aws_api("kinesis", self._settings.analytics.kinesis_timeout_ms)
-
-    def budget_window(self) -> RedisBudgetWindow:
-        """The model budget that all processes share."""
-        return RedisBudgetWindow(self.redis)
-
     def turn_queue(self) -> SqsTurnQueue:
         """The queues of work, to send to."""
         return SqsTurnQueue(self._sqs, self._queue_urls())
@@ -165,6 +179,16 @@ class ProcessAdapters:
     def turn_inbox(self) -> SqsTurnInbox:
         """The queues of work, to receive from."""
         return SqsTurnInbox(self._sqs, self._queue_urls())
+
+    def opensearch_api(self, url: str, timeout_ms: int) -> OpenSearchApi:
+        """Requests to one OpenSearch domain."""
+        return OpenSearchApi(
+            url,
+            http=self.http,
+            credentials=self._credentials,
+            clock=self._clock,
+            timeout_ms=timeout_ms,
+        )
 
     def queue_gauges(self) -> SqsQueueGauges:
         """How full the queues are."""

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
+from shared.adapters.aws_credentials import AwsCredentials
+from shared.adapters.http_session import HttpSession
+from shared.adapters.index_artefact import KnowledgeIndex
 from shared.adapters.index_sources import S3IndexSource
+from shared.adapters.opensearch_api import OpenSearchApi
+from shared.adapters.opensearch_mirror import OpenSearchMirror
 from shared.adapters.s3_artefacts import S3Artefacts, connect_s3
 from shared.adapters.s3_index_repository import S3IndexRepository
 from shared.adapters.watched_index import WatchedIndex
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
-from shared.clock import Clock
+from shared.clock import Clock, SystemClock
+from shared.policy.sigv4 import Credential
 from shared.settings import Settings
 
 S3_TIMEOUT_MS: Final = 5_000
@@ -20,15 +27,21 @@ REFRESH_S3_TIMEOUT_MS: Final = 10_000
 
 
 async def open_knowledge(
-    settings: Settings, clock: Clock, closing: AsyncExitStack
+    settings: Settings,
+    clock: Clock,
+    closing: AsyncExitStack,
+    credential: Credential | None = None,
 ) -> tuple[WordLlamaEmbedder, WatchedIndex]:
     """The embedder and the current index, loaded; run the index's watch to follow refreshes.
 
-    Raises DependencyUnavailable when no index can be read.
+    `credential` None = AWS's default chain. Raises DependencyUnavailable when no index can be read.
     """
     aws = settings.aws
     client = connect_s3(
-        region=aws.aws_region, endpoint_url=aws.aws_endpoint_url, timeout_ms=S3_TIMEOUT_MS
+        region=aws.aws_region,
+        endpoint_url=aws.aws_endpoint_url,
+        timeout_ms=S3_TIMEOUT_MS,
+        credential=credential,
     )
     closing.callback(client.close)
     embedder = WordLlamaEmbedder()
@@ -50,4 +63,26 @@ def make_knowledge_repository(settings: Settings) -> tuple[S3Artefacts, S3IndexR
         timeout_ms=REFRESH_S3_TIMEOUT_MS,
     )
     artefacts = S3Artefacts(client, aws.knowledge_bucket)
-    return artefacts, S3IndexRepository(artefacts, WordLlamaEmbedder())
+    return artefacts, S3IndexRepository(artefacts, WordLlamaEmbedder(), _mirror(settings))
+
+
+def _mirror(settings: Settings) -> Callable[[KnowledgeIndex], None] | None:
+    retrieval = settings.retrieval
+    if retrieval.retriever != "opensearch":
+        return None
+
+    async def copy(index: KnowledgeIndex) -> None:
+        http = HttpSession()
+        api = OpenSearchApi(
+            retrieval.opensearch_url,
+            http=http,
+            credentials=AwsCredentials(settings.aws.aws_region),
+            clock=SystemClock(),
+            timeout_ms=retrieval.opensearch_write_timeout_ms,
+        )
+        try:
+            await OpenSearchMirror(api, retrieval.opensearch_index).replace(index)
+        finally:
+            await http.close()
+
+    return lambda index: asyncio.run(copy(index))

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
-from shared.adapters.linear_intent_classifier import LinearIntentClassifier
 from shared.adapters.redis_load_board import RedisLoadBoard
 from shared.adapters.watched_index import WatchedIndex
 from shared.bootstrap.adapters import FUNCTION_REDIS_CONNECTIONS, ProcessAdapters
 from shared.bootstrap.analytics import Analytics, open_analytics
+from shared.bootstrap.intent import make_classifier
 from shared.bootstrap.knowledge import open_knowledge
 from shared.bootstrap.limits import answer_plans, flush_limits, push_limits, turn_limits
 from shared.bootstrap.model import open_budget, open_model
@@ -107,7 +107,7 @@ async def open_worker(
         analytics = open_analytics(settings, role, adapters, clock, randomness, closing)
         ports = _turn_ports(
             adapters,
-            LinearIntentClassifier(index.current, embedder),
+            make_classifier(settings, adapters, embedder, index, clock=clock, metrics=metrics),
             make_sources(settings, adapters, embedder, index, closing),
             model=open_model(settings, clock, closing, note=budget.note),
             dispatcher=dispatcher(turn_queue, sessions),

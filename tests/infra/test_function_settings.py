@@ -4,13 +4,14 @@ A knob that is turned for the services and not for the functions makes the two c
 """
 
 import ast
+import re
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from cfnlint.decode import cfn_yaml
 
-from shared.settings import Settings, variable_name
+from shared.settings import PACKED, PREFIX, Settings, variable_name
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {
@@ -26,6 +27,7 @@ NOT_GIVEN = {
     "BurstWorker": {
         **ANALYTICS_PACE,
         "renew_interval_ms": "0 = a third of lease_ms, which is given",
+        "sagemaker_base_url": "another address than SageMaker's is for tests",
         "guardrail_base_url": "another address than Bedrock's is for tests",
         "redis_connections": "functions have a fixed few: a thousand of them share one server",
         "waiting_turns_per_session": "read by `accept`, and functions accept nothing",
@@ -93,7 +95,9 @@ class Reading(ast.NodeVisitor):
 
 def given(function: str) -> set[str]:
     body = cfn_yaml.load(str(ROOT / "infra/templates/functions.yaml"))
-    return set(body["Resources"][function]["Properties"]["Environment"]["Variables"])
+    variables = body["Resources"][function]["Properties"]["Environment"]["Variables"]
+    packed = variables.get(PACKED, {}).get("Fn::Sub", "")
+    return set(variables) | {PREFIX + name for name in re.findall(r"(\w+)=", packed)}
 
 
 @pytest.mark.parametrize(

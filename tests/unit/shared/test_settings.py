@@ -192,3 +192,23 @@ def test_the_queue_runner_refuses_what_its_queues_would(
         load_settings("queue_runner", QUEUE_RUNNER | changes)
     for name in named:
         assert name in str(caught.value)
+
+
+def test_many_settings_may_stand_in_one_variable_and_a_variable_of_its_own_wins() -> None:
+    environ = {
+        "BURSTCHAT_SETTINGS": "LEASE_MS=6000  HISTORY_TURNS=7\nINTENT_CONFIDENCE_FLOOR=0.5",
+        "BURSTCHAT_HISTORY_TURNS": "9",
+    }
+    turn = load_settings("local_stack", environ).turn
+    assert (turn.lease_ms, turn.history_turns, turn.intent_confidence_floor) == (6_000, 9, 0.5)
+
+
+def test_a_name_that_is_none_is_found_among_packed_ones_too() -> None:
+    assert unknown_variables({"BURSTCHAT_SETTINGS": "LEASEMS=1 LEASE_MS=2"}) == {
+        "BURSTCHAT_LEASEMS": "BURSTCHAT_LEASE_MS"
+    }
+
+
+def test_a_search_service_without_address_is_refused_by_name() -> None:
+    with pytest.raises(ConfigurationError, match="BURSTCHAT_OPENSEARCH_URL is missing"):
+        load_settings("local_stack", {"BURSTCHAT_RETRIEVER": "opensearch"})
