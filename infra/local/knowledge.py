@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -17,10 +17,28 @@ from infra.local.errors import StackError
 from infra.local.sample_orders import sample_orders
 from infra.package import Bundle
 from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
-from shared.policy.corpus import is_corpus_file
+from shared.policy.corpus import CorpusRefused, is_corpus_file, read_corpus
 
 _TOLD_FAULTS: Final = 20
 _UPLOADS: Final = 8
+
+
+def read_documents(folder: Path) -> dict[str, bytes]:
+    """Every file of the corpus by its path below the folder.
+
+    Raises StackError for no folder and for a corpus that an index cannot be built from, one sentence for each fault.
+    """
+    if not folder.is_dir():
+        raise StackError(f"BURSTCHAT_KNOWLEDGE_DIR: there is no folder {folder}")
+    files = dict(_corpus(folder))
+    try:
+        read_corpus(files)
+    except CorpusRefused as refusal:
+        told = [str(fault) for fault in refusal.faults[:_TOLD_FAULTS]]
+        if len(refusal.faults) > _TOLD_FAULTS:
+            told.append(f"and {len(refusal.faults) - _TOLD_FAULTS} more")
+        raise StackError(f"{folder} cannot be used: {'; '.join(told)}") from refusal
+    return files
 
 
 class KnowledgeSeeder:
@@ -40,9 +58,7 @@ class KnowledgeSeeder:
         today: date,
         orders_prefix: str,
     ) -> None:
-        if not folder.is_dir():
-            raise StackError(f"BURSTCHAT_KNOWLEDGE_DIR: there is no folder {folder}")
-        self._files = dict(_corpus(folder))
+        self._files = read_documents(folder)
         self._orders = {
             orders_prefix + name: body for name, body in sample_orders(folder / "orders", today)
         }
@@ -75,10 +91,8 @@ class KnowledgeSeeder:
     def _build(self, function: str) -> None:
         answer = connect("lambda", self._endpoint_url).invoke(FunctionName=function, Payload=b"{}")
         body = json.loads(answer["Payload"].read())
-        if answer.get("FunctionError"):
+        if answer.get("FunctionError") or body.get("status") == "refused":
             raise StackError(f"{function} built no index: {json.dumps(body)[:1_000]}")
-        if body["status"] == "refused":
-            raise StackError("; ".join(_sentences(body["faults"])))
 
     def _keep(self, index: bytes) -> None:
         self._kept.parent.mkdir(parents=True, exist_ok=True)
@@ -93,14 +107,6 @@ class KnowledgeSeeder:
         for name, body in sorted(self._files.items()):
             digest.update(name.encode() + b"\0" + hashlib.sha256(body).digest())
         return digest.hexdigest()[:16]
-
-
-def _sentences(faults: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for fault in faults[:_TOLD_FAULTS]:
-        place = f", line {fault['line']}" if fault["line"] else ""
-        yield f"{fault['document']}{place}: {fault['reason']}"
-    if len(faults) > _TOLD_FAULTS:
-        yield f"and {len(faults) - _TOLD_FAULTS} more"
 
 
 def _corpus(folder: Path) -> Iterator[tuple[str, bytes]]:

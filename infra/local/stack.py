@@ -17,7 +17,7 @@ from infra.local.credentials import make_credentials
 from infra.local.deploy import Deployer, Deployment
 from infra.local.errors import StackError
 from infra.local.follow import LogFollower
-from infra.local.knowledge import KnowledgeSeeder
+from infra.local.knowledge import KnowledgeSeeder, read_documents
 from infra.local.plan import PlannedProcess, plan_stack
 from infra.local.ports import require_free
 from infra.local.processes import ChildProcess, Identity, start_mark
@@ -113,6 +113,9 @@ class Stack:
 
     def _start(self) -> None:
         step = self._progress.step
+        folder = ROOT / self._local.knowledge_dir
+        # Before anything runs: what is wrong with a document is told at once.
+        read_documents(folder)
         self._start_infrastructure()
         with step("building the Lambda bundles"):
             bundles = _build_bundles()
@@ -124,7 +127,7 @@ class Stack:
             deployment = deployer.deploy(bundles)
         with step("knowledge documents and index"):
             KnowledgeSeeder(
-                ROOT / self._local.knowledge_dir,
+                folder,
                 ROOT / "build/knowledge",
                 emulator_url,
                 builder=bundles["knowledge_refresh"],
@@ -153,7 +156,11 @@ class Stack:
     def _start_services(self, deployment: Deployment) -> None:
         given = {k: v for k, v in deployment.variables.items() if k not in self._person}
         self._environment.update(given)
-        self._note(queues=deployment.queues, tables=deployment.tables)
+        self._note(
+            queues=deployment.queues,
+            tables=deployment.tables,
+            buckets={"knowledge": deployment.knowledge_bucket},
+        )
         for process in self._plan.services():
             self._services[process.name] = process
             self._spawn_service(process)
