@@ -71,7 +71,14 @@ class Sizes:
 class SilentMetrics(Metrics):
     """Counts nothing: a run reads the history instead."""
 
-    def _emit(self, name: str, value: float, unit: str, dimensions: Mapping[str, str]) -> None: ...
+    def _emit(
+        self,
+        name: str,
+        value: float,
+        unit: str,
+        dimensions: Mapping[str, str],
+        is_fine: bool = False,
+    ) -> None: ...
 
 
 @dataclass
