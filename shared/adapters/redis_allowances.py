@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.adapters import redis_keys
 from shared.adapters.redis_client import RedisClient, answered
 from shared.adapters.redis_keys import SessionKeys
-from shared.adapters.redis_ledger_replies import decode_state
+from shared.adapters.redis_ledger_replies import known_state
 from shared.adapters.redis_scripts import load_script
 from shared.contracts.allowances import Allowance, AllowanceKind, Rate
 from shared.contracts.identifiers import MessageId, SessionRef
@@ -48,5 +48,5 @@ class RedisAllowances:
             )
         )
         (granted, wait_ms), found = map(answered, replies)
-        known = decode_state(found, session) if found else None
+        known = known_state(found, session)
         return Allowance(granted=granted, wait_ms=wait_ms, known=known)

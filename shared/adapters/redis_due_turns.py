@@ -134,4 +134,4 @@ def _due_turn(turn: TurnRef, reply: Reply) -> DueTurn | None:
         # A damaged turn must not stop its neighbours in the pipeline.
         _log.warning("turn.unreadable", turn_id=turn.turn_id, error_type=type(reply).__name__)
         return None
-    return decode_due_turn(reply, turn.session) if reply else None
+    return decode_due_turn(reply, turn.session)

@@ -30,7 +30,7 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.recovery import DueTurn, Recovery
 from shared.contracts.turns import TurnRequest, decode_turn
-from shared.errors import PermanentError
+from shared.errors import MalformedMessage, PermanentError
 from shared.telemetry import Log
 
 STATE_LENGTH: Final = 13
@@ -71,7 +71,28 @@ def decode_request(raw: bytes, ready_at_ms: bytes) -> TurnRequest | None:
 
 
 def decode_state(reply: Sequence[Any], session: SessionRef) -> TurnState:
-    """The 13 values of `state_of` in lua/state.lua, of a turn of `session`."""
+    """The 13 values of `state_of` in lua/state.lua, of a turn of `session`.
+
+    Raises MalformedMessage when its numbers or names are none: nothing can be said of such a turn.
+    """
+    try:
+        return _decode_state(reply, session)
+    except ValueError as error:
+        raise MalformedMessage("the ledger holds no state of a turn", reply[0] or b"") from error
+
+
+def known_state(reply: Sequence[Any], session: SessionRef) -> TurnState | None:
+    """As decode_state; None for no reply, and for a turn of which nothing can be said: it counts as unknown."""
+    if not reply:
+        return None
+    try:
+        return decode_state(reply, session)
+    except MalformedMessage:
+        _log.error("turn.unreadable")
+        return None
+
+
+def _decode_state(reply: Sequence[Any], session: SessionRef) -> TurnState:
     request = decode_request(reply[0], reply[7])
     return TurnState(
         request=_ids_alone(reply, session) if request is None else request,
@@ -119,8 +140,16 @@ def _decode_attempt(element: bytes) -> AttemptRecord:
     )
 
 
-def decode_due_turn(reply: Sequence[Any], session: SessionRef) -> DueTurn:
-    """The answer of lua/look.lua for a turn of `session` that is known."""
+def decode_due_turn(reply: Sequence[Any], session: SessionRef) -> DueTurn | None:
+    """The answer of lua/look.lua for a turn of `session`; None when it is unknown, see known_state."""
+    try:
+        return _decode_due_turn(reply, session) if reply else None
+    except (MalformedMessage, ValueError):
+        _log.error("turn.unreadable")
+        return None
+
+
+def _decode_due_turn(reply: Sequence[Any], session: SessionRef) -> DueTurn:
     state, rest = decode_state(reply, session), reply[STATE_LENGTH:]
     released = None if rest[2] is None else rest[2].decode()
     recovery = Recovery(

@@ -19,6 +19,7 @@ from shared.adapters.redis_keys import (
 from shared.adapters.redis_ledger_replies import (
     decode_state,
     encode_follower,
+    known_state,
 )
 from shared.adapters.redis_scripts import Argument, load_script
 from shared.contracts.identifiers import MessageId, SessionRef, TurnId, TurnRef
@@ -149,14 +150,14 @@ class RedisSessionQueue:
         keys = SessionKeys(session)
         call = self._find_message.call((keys.message(message_id), keys.waiting))
         reply = await self._client.run_one(call, repeatable=True)
-        return decode_state(reply, session) if reply else None
+        return known_state(reply, session)
 
     async def state(self, turn: TurnRef) -> TurnState | None:
         """See SessionQueue."""
         keys = SessionKeys(turn.session)
         call = self._read_turn.call((keys.turn(turn.turn_id), keys.waiting), turn.turn_id)
         reply = await self._client.run_one(call, repeatable=True)
-        return decode_state(reply, turn.session) if reply else None
+        return known_state(reply, turn.session)
 
     async def running(self, session: SessionRef) -> Sequence[RunningTurn]:
         """See SessionQueue; at most RUNNING_LIMIT turns."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from redis.exceptions import ResponseError
 
 from shared.adapters import redis_keys
 from shared.adapters.redis_client import RedisClient, Reply, answered
@@ -40,6 +39,7 @@ from shared.contracts.ledger import (
 )
 from shared.contracts.recovery import SENT_RELEASES, Release
 from shared.contracts.turns import EndStatus, Path, TurnRequest, encode_turn
+from shared.errors import DependencyUnavailable
 from shared.policy.lease_trust import LeaseTrust
 from shared.telemetry import Log
 
@@ -316,11 +316,12 @@ def _left(answer: Held, gone: Sequence[Follower], now_ms: int) -> Held:
 
 
 def _hold_answer(claim: ClaimRef, reply: Reply) -> HoldAnswer:
-    if isinstance(reply, ResponseError):
-        # A damaged turn must not stop its neighbours in the pipeline; re-claiming it raises for it alone.
-        _log.warning("turn.unreadable", turn_id=claim.turn.turn_id, error_type=type(reply).__name__)
+    # A damaged turn must not stop its neighbours in the pipeline; re-claiming it raises for it alone.
+    try:
+        return decode_hold(answered(reply))
+    except (DependencyUnavailable, ValueError) as error:
+        _log.warning("turn.unreadable", turn_id=claim.turn.turn_id, error_type=type(error).__name__)
         return TurnUnknown()
-    return decode_hold(reply)
 
 
 class _OwnerWatch:

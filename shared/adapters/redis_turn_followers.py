@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shared.adapters import redis_keys
 from shared.adapters.redis_client import RedisClient, answered
 from shared.adapters.redis_keys import SessionKeys
-from shared.adapters.redis_ledger_replies import STATE_LENGTH, decode_state, encode_follower
+from shared.adapters.redis_ledger_replies import STATE_LENGTH, encode_follower, known_state
 from shared.adapters.redis_scripts import load_script
 from shared.contracts.identifiers import TurnRef
 from shared.contracts.ledger import FollowAnswer, Follower, Replay, TurnUnknown
@@ -48,11 +48,12 @@ class RedisTurnFollowers:
             after_seq,
         )
         reply = await self._client.run_one(call, repeatable=True)
-        if not reply:
+        state = known_state(reply, turn.session)
+        if state is None:
             return TurnUnknown()
         from_seq, log_kept = reply[STATE_LENGTH : STATE_LENGTH + 2]
         frames = tuple(reply[STATE_LENGTH + 2 :])
-        return Replay(decode_state(reply, turn.session), from_seq, frames, bool(log_kept))
+        return Replay(state, from_seq, frames, bool(log_kept))
 
     async def unfollow(self, turns: Sequence[TurnRef], follower: Follower, now_ms: int) -> None:
         """See TurnFollowers."""

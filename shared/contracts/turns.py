@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -15,6 +15,7 @@ from shared.contracts.identifiers import (
     TurnId,
     TurnRef,
     UserId,
+    session_of_turn,
 )
 from shared.errors import MalformedMessage, UnsupportedTurn
 
@@ -30,6 +31,11 @@ TurnStatus = Literal[
 ]
 """`waiting` = accepted and never claimed, queued included. `rejected` = taken back before any work."""
 EndStatus = Literal["completed", "failed", "cancelled", "expired", "rejected"]
+
+
+EpochMs = Annotated[int, msgspec.Meta(ge=0, le=10**14 - 1)]
+"""14 digits: Lua, which the ledger's scripts are written in, writes longer numbers with an exponent."""
+Attempt = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +56,11 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     priority: Priority = "high"
     connection_id: ConnectionId | None = None
-    accepted_at_ms: int
-    ready_at_ms: int = 0
-    enqueued_at_ms: int = 0
-    limit_at_ms: int = 0
-    attempt_hint: int = 0
+    accepted_at_ms: EpochMs
+    ready_at_ms: EpochMs = 0
+    enqueued_at_ms: EpochMs = 0
+    limit_at_ms: EpochMs = 0
+    attempt_hint: Attempt = 0
     detached: bool = False
     trace: str = ""
     reason: str = ""
@@ -93,13 +99,19 @@ def encode_turn(request: TurnRequest) -> bytes:
 def decode_turn(raw: bytes | str) -> TurnRequest:
     """Parse a queue message; unknown fields are ignored.
 
-    Raises MalformedMessage (with the raw bytes) when undecodable, UnsupportedTurn for an unknown schema.
+    Raises MalformedMessage (with the raw bytes) when undecodable, or when the turn is none of its session,
+    UnsupportedTurn for an unknown schema.
     """
     try:
         request = _decoder.decode(raw)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        data = raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw
-        raise MalformedMessage(f"not a queue message: {error}", data) from error
+        raise MalformedMessage(f"not a queue message: {error}", _bytes(raw)) from error
     if request.schema != SCHEMA:
         raise UnsupportedTurn(f"queue message schema {request.schema}, this version knows {SCHEMA}")
+    if session_of_turn(request.turn_id) != request.session_id:
+        raise MalformedMessage("a queue message whose turn is none of its session", _bytes(raw))
     return request
+
+
+def _bytes(raw: bytes | str) -> bytes:
+    return raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else raw

@@ -19,8 +19,10 @@ from shared.contracts.ledger import (
     Replay,
     StillClaimed,
     TurnState,
+    TurnUnknown,
 )
 from shared.contracts.turns import TurnRequest
+from shared.errors import MalformedMessage
 from shared.ports import DueTurns
 from tests.fakes.due_turns import FakeDueTurns
 from tests.fakes.ledger_world import (
@@ -187,3 +189,28 @@ async def test_an_unreadable_follower_or_attempt_is_left_out(
     assert [attempt.outcome for attempt in found.attempts] == ["crashed"]
     assert isinstance(again, Claimed)
     assert [attempt.attempt for attempt in again.earlier_attempts] == [1]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("attempt", b"1e+20"), ("lease", b"soon"), ("tries", b"?"), ("ready", b"")]
+)
+async def test_a_turn_whose_numbers_are_none_counts_as_unknown_and_hides_no_other(
+    valkey_world: ValkeyWorld, field: str, value: bytes
+) -> None:
+    world = valkey_world
+    due = RedisDueTurns(world.client, outcome_kept_ms=OUTCOME_KEPT_MS)
+    bad, good = await world.accepted(session="s1"), await world.accepted(session="s2")
+    key = SessionKeys(bad.session).turn(bad.turn_id)
+    await world.client.run([("HSET", key, field, value)])
+
+    found = await due.look([bad.ref, good.ref], world.now_ms)
+
+    assert found[0] is None
+    assert found[1] is not None
+    assert found[1].state.request.text == good.text
+    if field != "tries":
+        assert await world.queue.state(bad.ref) is None
+        assert await world.queue.find_message(bad.session, bad.message_id) is None
+        assert await world.join(bad.ref, follower("c2")) == TurnUnknown()
+        with pytest.raises(MalformedMessage):
+            await world.queue.accept(world.request(message=bad.message_id), follower())

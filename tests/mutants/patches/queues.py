@@ -151,4 +151,22 @@ MUTANTS = (
         "tests/unit/services/orchestrator/queue_runner/test_delivery.py"
         "::test_a_turn_that_cannot_be_handed_over_comes_back_by_its_message",
     ),
+    Mutant(
+        "P10",
+        "a message may carry a number that halts every sweeper",
+        "shared/contracts/turns.py",
+        "Attempt = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]",
+        "Attempt = int",
+        "tests/unit/shared/contracts/test_turns.py"
+        "::test_a_turn_that_no_gateway_of_ours_accepted_is_malformed",
+    ),
+    Mutant(
+        "P10",
+        "one turn whose numbers are none stops the sweeper",
+        "shared/adapters/redis_ledger_replies.py",
+        "    except (MalformedMessage, ValueError):\n",
+        "    except ZeroDivisionError:\n",
+        "tests/contract/test_unreadable_turns.py"
+        "::test_a_turn_whose_numbers_are_none_counts_as_unknown_and_hides_no_other",
+    ),
 )

@@ -55,3 +55,26 @@ def test_text_with_a_lone_surrogate_is_malformed_and_kept() -> None:
     with pytest.raises(MalformedMessage) as refused:
         decode_turn('"\ud800"')
     assert refused.value.raw == b'"\xed\xa0\x80"'
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"attempt_hint": 10**20},
+        {"attempt_hint": -1},
+        {"accepted_at_ms": -1},
+        {"accepted_at_ms": 10**14},
+        {"ready_at_ms": 10**18},
+        {"enqueued_at_ms": -5},
+        {"limit_at_ms": 10**14},
+        {"turn_id": "no turn id"},
+        {"turn_id": "s2.01HF7YAT31JZHSMW1CG6Q6MHB7"},
+        {"session_id": "s2"},
+    ],
+)
+def test_a_turn_that_no_gateway_of_ours_accepted_is_malformed(field: dict[str, object]) -> None:
+    """Numbers that a script would write with an exponent, and a turn in another session's name."""
+    raw = msgspec.json.encode(msgspec.json.decode(encode_turn(REQUEST)) | field)
+    with pytest.raises(MalformedMessage) as refused:
+        decode_turn(raw)
+    assert refused.value.raw == raw
