@@ -1,4 +1,4 @@
-"""The `burstchat` command: the local stack up and down, a chat with any gateway, and dead letters."""
+"""The `burstchat` command: the local stack, a chat with any gateway, dead letters, and prompts to look at."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from clients.address import ServerAddress
 from clients.terminal import run_chat
 from ops.dlq import add_dlq_verbs, run_dlq
 from ops.local_stack import StackAway, local_status
+from ops.prompt import add_prompt_verb, run_prompt
 from shared.errors import ConfigurationError
 from shared.settings import load_settings
 
@@ -42,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _chat(options.url, options.user, options.session)
     if options.verb == "dlq":
         return run_dlq(options)
+    if options.verb == "prompt":
+        return run_prompt(options)
     return _stack(options.verb, as_json=getattr(options, "json", False))
 
 
@@ -59,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     chat.add_argument("--user", help="name of the user (needs a gateway in dev mode)")
     chat.add_argument("--session", help="continue this session")
     add_dlq_verbs(verbs)
+    add_prompt_verb(verbs)
     return parser
 
 

@@ -39,6 +39,7 @@ class StackState(msgspec.Struct, frozen=True, kw_only=True):
     urls: dict[str, str] = {}
     queues: dict[str, str] = {}  # name → URL
     tables: dict[str, str] = {}
+    buckets: dict[str, str] = {}
 
     @property
     def supervisor(self) -> Identity:

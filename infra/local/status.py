@@ -25,6 +25,7 @@ def describe(state: StackState, credentials: Credentials) -> dict[str, Any]:
         "processes": [_process(record) for record in state.processes],
         "queues": _queues(state),
         "tables": state.tables,
+        "buckets": state.buckets,
         "urls": state.urls,
         "push_credential": {
             "BURSTCHAT_PUSH_ACCESS_KEY_ID": credentials.push_access_key_id,
@@ -43,7 +44,8 @@ def as_text(description: Mapping[str, Any]) -> str:
     lines.append("")
     lines += [f"{name:<17}{_words(depth)}" for name, depth in description["queues"].items()]
     lines.append("")
-    lines += [f"{name:<17}{value}" for name, value in description["tables"].items()]
+    for part in ("tables", "buckets"):
+        lines += [f"{name:<17}{value}" for name, value in description[part].items()]
     lines += [f"{name:<17}{value}" for name, value in description["urls"].items()]
     if all(process["health"] == "dead" for process in description["processes"]):
         lines += ["", "Nothing of it runs any more: `burstchat down` clears what is left."]

@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
 from shared.errors import ChatError, DependencyUnavailable, IncompatibleIndex, MalformedDocument
+from shared.policy.sigv4 import Credential
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -45,11 +46,18 @@ class NoArtefact(Enum):
     ABSENT = "absent"
 
 
-def connect_s3(*, region: str, endpoint_url: str, timeout_ms: int) -> S3Client:
-    """A client whose connects and reads each end after `timeout_ms`, tried twice; empty `endpoint_url` = AWS."""
+def connect_s3(
+    *, region: str, endpoint_url: str, timeout_ms: int, credential: Credential | None = None
+) -> S3Client:
+    """A client whose connects and reads each end after `timeout_ms`, tried twice; empty `endpoint_url` = AWS.
+
+    `credential` None = AWS's default chain.
+    """
     return boto3.client(
         "s3",
         region_name=region,
+        aws_access_key_id=credential.access_key_id if credential else None,
+        aws_secret_access_key=credential.secret_access_key if credential else None,
         endpoint_url=endpoint_url or None,
         config=Config(
             connect_timeout=timeout_ms / 1_000,

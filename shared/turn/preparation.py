@@ -10,6 +10,7 @@ from shared.contracts.ledger import Claimed
 from shared.contracts.model import Prompt
 from shared.contracts.server_frames import SourceLink
 from shared.contracts.stored_turns import HistoryEntry, StoredTurn
+from shared.contracts.turns import TurnRequest
 from shared.policy.limits import AnswerPlan, TurnLimits
 from shared.policy.token_estimate import estimate_prompt_tokens
 from shared.ports import IntentClassifier, TurnStore
@@ -96,12 +97,21 @@ class Preparation:
         recall = await self._memory.recall(claimed, limit=self._limits.cached_history_turns)
         if recall.answered is not None:
             return Repeated(recall.answered, recall.turns)
-        question = await self._admit(claimed.request.text)
-        wish = await self._understanding.read(question, recall.turns)
-        findings = await self._fan_out.gather(wish, claimed.request)
+        return await self.compose(claimed.request, recall.turns, plan)
+
+    async def compose(
+        self, request: TurnRequest, recalled: tuple[HistoryEntry, ...], plan: AnswerPlan
+    ) -> Prepared:
+        """The prompt of a message after these turns, oldest first. Nothing is written anywhere but a line in the log.
+
+        Raises MalformedMessage for a blank message, GuardrailBlocked.
+        """
+        question = await self._admit(request.text)
+        wish = await self._understanding.read(question, recalled)
+        findings = await self._fan_out.gather(wish, request)
         composed = compose_prompt(
             system=self._system_prompt(),
-            history=recall.turns,
+            history=recalled,
             findings=findings,
             question=question,
             plan=plan,
@@ -119,5 +129,5 @@ class Preparation:
             prompt=composed.prompt,
             intent=wish.intent.label,
             sources=composed.sources,
-            recalled=recall.turns,
+            recalled=recalled,
         )
