@@ -92,8 +92,9 @@ class BudgetedGeneration:
         leave_by_ms = first_text_deadline_ms(
             request, attempt=1, claimed_at_ms=started_ms, limits=self._limits
         )
+        outcome: Ticket | Denied
         try:
-            ticket = await budget.reserve(
+            outcome = await budget.reserve(
                 tokens,
                 is_detached=not is_interactive(request),
                 patience_ms=patience_ms(
@@ -111,9 +112,8 @@ class BudgetedGeneration:
                 limits=self._limits,
             )
             _log.info("turn.budget_short", wait_ms=short.wait_ms, decision=type(decision).__name__)
-            return Denied(decision)
-        finally:
-            waited_ms = self._clock.now_ms() - started_ms
-            if waited_ms:
-                self._metrics.duration_ms("ModelBudgetWaitMs", waited_ms)
-        return ticket
+            outcome = Denied(decision)
+        waited_ms = self._clock.now_ms() - started_ms
+        if waited_ms:
+            self._metrics.duration_ms("ModelBudgetWaitMs", waited_ms)
+        return outcome

@@ -78,7 +78,7 @@ class _Waiter:
     tokens: int
     since_ms: int
     give_up_at_ms: float | None
-    ticket: asyncio.Future[Ticket]
+    answer: asyncio.Future[Ticket | BudgetShort]
 
 
 class ModelBudget:
@@ -158,10 +158,13 @@ class ModelBudget:
             self._ask_now()
         self._lines[kind].append(waiter)
         try:
-            return await waiter.ticket
+            answer = await waiter.answer
         except asyncio.CancelledError:
             self._leave(kind, waiter)
             raise
+        if isinstance(answer, BudgetShort):
+            raise answer
+        return answer
 
     def settle(self, ticket: Ticket, used_tokens: int) -> None:
         """Correct what the call was charged with by what it used. Never waits, never raises."""
@@ -308,10 +311,10 @@ class ModelBudget:
         ticket = Ticket(charge, charged_as, waiter.tokens)
         with suppress(ValueError):
             self._lines[kind].remove(waiter)
-        if waiter.ticket.done():  # its caller left while we asked
+        if waiter.answer.done():  # its caller left while we asked
             self.settle(ticket, 0)
         else:
-            waiter.ticket.set_result(ticket)
+            waiter.answer.set_result(ticket)
 
     def _give_notice(self, grant: BudgetGrant) -> None:
         """Tell those whose patience would end before the first of the line may go."""
@@ -328,8 +331,8 @@ class ModelBudget:
             for waiter in list(line):
                 if waiter.give_up_at_ms is not None and is_over(waiter.give_up_at_ms):
                     line.remove(waiter)
-                    if not waiter.ticket.done():
-                        waiter.ticket.set_exception(BudgetShort(self._hint_ms))
+                    if not waiter.answer.done():
+                        waiter.answer.set_result(BudgetShort(self._hint_ms))
 
     def _serve_alone(self, asked: BudgetExchange, error: DependencyUnavailable) -> None:
         now_ms = self._clock.now_ms()
@@ -383,8 +386,11 @@ class ModelBudget:
     def _leave(self, kind: BudgetClass, waiter: _Waiter) -> None:
         with suppress(ValueError):
             self._lines[kind].remove(waiter)
-        if not waiter.ticket.cancelled() and waiter.ticket.done() and not waiter.ticket.exception():
-            self.settle(waiter.ticket.result(), 0)
+        if waiter.answer.cancelled() or not waiter.answer.done():
+            return
+        answer = waiter.answer.result()
+        if isinstance(answer, Ticket):
+            self.settle(answer, 0)
 
     def _ask_now(self) -> None:
         self._poll_ms = None
