@@ -10,7 +10,7 @@ from shared.policy.likeness import INVISIBLE
 
 MAX_DIGITS = 19
 _MIN_DIGITS = 13
-_SEPARATORS = f" .\\-_{INVISIBLE}"
+_SEPARATORS = f" .,\\-_\n{INVISIBLE}"
 _RUN = re.compile(f"[0-9]+(?:[{_SEPARATORS}]{{1,3}}[0-9]+)*")
 _GROUP = re.compile("[0-9]+")
 _OPEN_END = re.compile(f"[{_SEPARATORS}]{{0,3}}\\Z")

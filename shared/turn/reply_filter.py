@@ -30,6 +30,7 @@ class ReplyFilter:
         self._known = known
         self._text = ""  # what is held back, with a little of what was released before it
         self._plain = ""
+        self._without_ibans = ""  # the same with IBANs blanked, where cards are looked for
         self._held = 0  # where in `_text` the held part begins
         self._dropped = 0  # characters of the reply before `_text`
         self._blank = ""  # white space that stood before all visible text
@@ -40,7 +41,9 @@ class ReplyFilter:
         if self._phrases.read(text):
             raise GuardrailBlocked("the reply holds a blocked phrase")
         self._text += text
-        self._plain += likeness(text)
+        plain = likeness(text)
+        self._plain += plain
+        self._without_ibans += plain
         return self._release(is_whole=False)
 
     def finish(self) -> str:
@@ -51,7 +54,7 @@ class ReplyFilter:
 
     def _release(self, *, is_whole: bool) -> str:
         ibans, decided = scan_ibans(self._plain, self._held, is_whole=is_whole)
-        cards = scan_cards(blanked(self._plain, ibans), self._held, is_whole=is_whole)
+        cards = scan_cards(blanked(self._without_ibans, ibans), self._held, is_whole=is_whole)
         decided = min(decided, cards.decided)
         if not is_whole:
             decided = min(decided, self._phrases.held_from - self._dropped)
@@ -64,7 +67,8 @@ class ReplyFilter:
                 decided = span.start
         hidden = sorted(one for one in hidden if one[0].end <= decided)
         shown = "".join(self._shown(hidden, decided))
-        self._plain = blanked(self._plain, [span for span, _ in hidden])
+        released = [span for span, kind in hidden if kind == "iban"]
+        self._without_ibans = blanked(self._without_ibans, released)
         self._held = decided
         self._forget()
         return self._without_leading_blanks(shown)
@@ -86,6 +90,7 @@ class ReplyFilter:
         if excess > _CONTEXT:
             self._text = self._text[excess:]
             self._plain = self._plain[excess:]
+            self._without_ibans = self._without_ibans[excess:]
             self._held -= excess
             self._dropped += excess
 
