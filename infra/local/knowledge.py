@@ -16,7 +16,7 @@ from infra.local.aws import connect
 from infra.local.errors import StackError
 from infra.local.sample_orders import sample_orders
 from infra.package import Bundle
-from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
+from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_PREFIX
 from shared.policy.corpus import CorpusRefused, is_corpus_file, read_corpus
 
 _TOLD_FAULTS: Final = 20
@@ -62,7 +62,8 @@ class KnowledgeSeeder:
         self._orders = {
             orders_prefix + name: body for name, body in sample_orders(folder / "orders", today)
         }
-        self._kept = cache / f"index-{self._fingerprint(builder)}"
+        self._cache = cache
+        self._mark = f"index-{self._fingerprint(builder)}@"
         self._endpoint_url = endpoint_url
         self._s3 = connect("s3", endpoint_url)
 
@@ -70,11 +71,13 @@ class KnowledgeSeeder:
         """Upload documents and sample orders, then restore the index or have `function` build it."""
         try:
             self._upload(bucket)
-            if self._kept.exists():
-                self._s3.put_object(Bucket=bucket, Key=INDEX_KEY, Body=self._kept.read_bytes())
+            kept = next(self._cache.glob(f"{self._mark}*"), None)
+            if kept is not None:
+                key = INDEX_PREFIX + kept.name.removeprefix(self._mark)
+                self._s3.put_object(Bucket=bucket, Key=key, Body=kept.read_bytes())
             else:
                 self._build(function)
-                self._keep(self._s3.get_object(Bucket=bucket, Key=INDEX_KEY)["Body"].read())
+                self._keep(bucket)
         except (BotoCoreError, ClientError) as error:
             raise StackError(f"the knowledge bucket could not be seeded: {error}") from error
 
@@ -94,13 +97,16 @@ class KnowledgeSeeder:
         if answer.get("FunctionError") or body.get("status") == "refused":
             raise StackError(f"{function} built no index: {json.dumps(body)[:1_000]}")
 
-    def _keep(self, index: bytes) -> None:
-        self._kept.parent.mkdir(parents=True, exist_ok=True)
-        for older in self._kept.parent.glob("index-*"):
+    def _keep(self, bucket: str) -> None:
+        """Keep the one index of the bucket under the name that its builder gave it."""
+        (found,) = self._s3.list_objects_v2(Bucket=bucket, Prefix=INDEX_PREFIX)["Contents"]
+        index = self._s3.get_object(Bucket=bucket, Key=found["Key"])["Body"].read()
+        self._cache.mkdir(parents=True, exist_ok=True)
+        for older in self._cache.glob("index-*"):
             older.unlink(missing_ok=True)
-        draft = self._kept.with_suffix(".draft")
+        draft = self._cache / "draft"
         draft.write_bytes(index)
-        draft.replace(self._kept)
+        draft.replace(self._cache / (self._mark + found["Key"].removeprefix(INDEX_PREFIX)))
 
     def _fingerprint(self, builder: Bundle) -> str:
         digest = hashlib.sha256(builder.content_hash.encode())

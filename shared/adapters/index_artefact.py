@@ -20,7 +20,7 @@ from shared.adapters.embedding import Vectors
 from shared.adapters.intent_training import IntentWeights
 from shared.adapters.passage_search import PassageSearch
 from shared.adapters.title_shelf import TitleShelf
-from shared.contracts.knowledge import AssistantProfile, PassageEntry
+from shared.contracts.knowledge import INDEX_PREFIX, AssistantProfile, PassageEntry
 from shared.errors import IncompatibleIndex
 from shared.policy.lexicon import Lexicon, lexicon_of
 
@@ -30,6 +30,11 @@ SCHEMA = 3
 _MAGIC = b"BCINDEX\n"
 _PREAMBLE = struct.Struct("<8sII")
 _ALIGNMENT = 64
+
+
+def index_key(embedding: str) -> str:
+    """Where in the bucket readers of this format and embedding look for their index."""
+    return f"{INDEX_PREFIX}{embedding}.v{SCHEMA}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The knowledge bucket: the corpus below `documents/`, the index in use at `index/current`.
+"""The knowledge bucket: the corpus below `documents/`, the indexes below `index/`.
 
 All calls block for as long as their time-outs allow: an event loop runs them in a thread. A PUT to S3 replaces an
 object as a whole or not at all, so a reader never sees half an index; versioning of the bucket keeps older ones.
@@ -16,7 +16,7 @@ import msgspec
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from shared.contracts.knowledge import DOCUMENTS_PREFIX, INDEX_KEY
+from shared.contracts.knowledge import DOCUMENTS_PREFIX
 from shared.errors import ChatError, DependencyUnavailable, IncompatibleIndex, MalformedDocument
 from shared.policy.sigv4 import Credential
 
@@ -70,11 +70,15 @@ def connect_s3(
 
 
 class S3Artefacts:
-    """Lists and reads the corpus, reads and replaces the index. Raises DependencyUnavailable when S3 fails."""
+    """Lists and reads the corpus, reads and replaces the index at `index_key`.
 
-    def __init__(self, client: S3Client, bucket: str) -> None:
+    Raises DependencyUnavailable when S3 fails.
+    """
+
+    def __init__(self, client: S3Client, bucket: str, index_key: str) -> None:
         self._client = client
         self._bucket = bucket
+        self._index_key = index_key
 
     def list_files(self) -> Mapping[str, str]:
         """The ETag of each corpus file by its name below `documents/`.
@@ -119,14 +123,14 @@ class S3Artefacts:
         Raises IncompatibleIndex, reading nothing, above INDEX_LIMIT_BYTES.
         """
         too_large = IncompatibleIndex(f"the index is above {INDEX_LIMIT_BYTES} bytes")
-        return self._get(INDEX_KEY, known_etag, INDEX_LIMIT_BYTES, too_large)
+        return self._get(self._index_key, known_etag, INDEX_LIMIT_BYTES, too_large)
 
     def replace_index(self, body: bytes) -> str:
         """Put a new index in use, as a whole; answers its ETag. Two writers at once: the last one wins."""
         with _translated("write the index"):
             answer = self._client.put_object(
                 Bucket=self._bucket,
-                Key=INDEX_KEY,
+                Key=self._index_key,
                 Body=body,
                 ContentType="application/octet-stream",
             )

@@ -9,7 +9,7 @@ from typing import Final
 
 from shared.adapters.aws_credentials import AwsCredentials
 from shared.adapters.http_session import HttpSession
-from shared.adapters.index_artefact import KnowledgeIndex
+from shared.adapters.index_artefact import KnowledgeIndex, index_key
 from shared.adapters.index_sources import S3IndexSource
 from shared.adapters.opensearch_api import OpenSearchApi
 from shared.adapters.opensearch_mirror import OpenSearchMirror
@@ -46,7 +46,9 @@ async def open_knowledge(
     closing.callback(client.close)
     embedder = WordLlamaEmbedder()
     index = WatchedIndex(
-        S3IndexSource(S3Artefacts(client, aws.knowledge_bucket), embedder),
+        S3IndexSource(
+            S3Artefacts(client, aws.knowledge_bucket, index_key(embedder.name)), embedder
+        ),
         clock,
         poll_interval_ms=aws.index_poll_ms,
     )
@@ -62,8 +64,9 @@ def make_knowledge_repository(settings: Settings) -> tuple[S3Artefacts, S3IndexR
         endpoint_url=aws.aws_endpoint_url,
         timeout_ms=REFRESH_S3_TIMEOUT_MS,
     )
-    artefacts = S3Artefacts(client, aws.knowledge_bucket)
-    return artefacts, S3IndexRepository(artefacts, WordLlamaEmbedder(), _mirror(settings))
+    embedder = WordLlamaEmbedder()
+    artefacts = S3Artefacts(client, aws.knowledge_bucket, index_key(embedder.name))
+    return artefacts, S3IndexRepository(artefacts, embedder, _mirror(settings))
 
 
 def _mirror(settings: Settings) -> Callable[[KnowledgeIndex], None] | None:

@@ -9,8 +9,8 @@ import msgspec
 
 DOCUMENTS_PREFIX: Final = "documents/"
 """Where the corpus lies in the knowledge bucket."""
-INDEX_KEY: Final = "index/current"
-"""Where the index in use lies in it."""
+INDEX_PREFIX: Final = "index/"
+"""Where the indexes lie in it, one for each embedding and format, so that old and new workers can live side by side."""
 GENERAL_INTENT: Final = "general"
 """The label of a message that no intent claims with enough confidence."""
 INTENT_LABELS: Final = (

@@ -13,6 +13,7 @@ from shared.adapters.s3_artefacts import S3Artefacts, connect_s3
 from shared.contracts.knowledge import DOCUMENTS_PREFIX
 
 BUCKET = "knowledge"
+INDEX = "index/of-the-tests"
 
 
 class KnowledgeBucket:
@@ -21,7 +22,7 @@ class KnowledgeBucket:
     def __init__(self) -> None:
         self.client: Any = connect_s3(region="us-east-1", endpoint_url="", timeout_ms=2_000)
         self.client.create_bucket(Bucket=BUCKET)
-        self.artefacts = S3Artefacts(self.client, BUCKET)
+        self.artefacts = S3Artefacts(self.client, BUCKET, INDEX)
 
     def put(self, files: Mapping[str, bytes]) -> None:
         for name, body in files.items():

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from infra.local.model_server.planning import Pace
 from infra.local.model_server.server import ModelServer
-from shared.adapters.index_artefact import encode_index
+from shared.adapters.index_artefact import encode_index, index_key
 from shared.adapters.index_builder import build_index
 from shared.adapters.s3_artefacts import S3Artefacts
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
@@ -168,7 +168,8 @@ def _fill_emulator(emulator: Emulator, name: str, knowledge: Path) -> None:
     emulator.make_turns_table(f"{name}-turns")
     client, bucket = emulator.client("s3"), f"{name}-knowledge"
     client.create_bucket(Bucket=bucket)
-    S3Artefacts(client, bucket).replace_index(_index_bytes(knowledge))
+    key = index_key(WordLlamaEmbedder.name)
+    S3Artefacts(client, bucket, key).replace_index(_index_bytes(knowledge))
 
 
 @cache

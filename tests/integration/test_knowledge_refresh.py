@@ -14,11 +14,10 @@ from shared.adapters.s3_index_repository import S3IndexRepository
 from shared.adapters.index_retriever import IndexRetriever
 from shared.adapters.watched_index import WatchedIndex
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
-from shared.contracts.knowledge import INDEX_KEY
 from shared.errors import DependencyUnavailable
 from tests.fakes.clock import FakeClock
 from tests.fakes.knowledge import FakeEmbedder, series_document, small_corpus
-from tests.fakes.knowledge_bucket import BUCKET, KnowledgeBucket, knowledge_bucket
+from tests.fakes.knowledge_bucket import BUCKET, INDEX, KnowledgeBucket, knowledge_bucket
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def index_bytes(bucket: KnowledgeBucket) -> bytes:
 
 
 def written_at(bucket: KnowledgeBucket) -> object:
-    return bucket.client.head_object(Bucket=BUCKET, Key=INDEX_KEY)["LastModified"]
+    return bucket.client.head_object(Bucket=BUCKET, Key=INDEX)["LastModified"]
 
 
 def test_the_first_refresh_reports_everything_as_added(bucket: KnowledgeBucket) -> None:

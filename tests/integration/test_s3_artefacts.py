@@ -11,7 +11,7 @@ import pytest
 from shared.adapters import s3_artefacts
 from shared.adapters.s3_artefacts import Artefact, NoArtefact, S3Artefacts, connect_s3
 from shared.errors import DependencyUnavailable, IncompatibleIndex, MalformedDocument
-from tests.fakes.knowledge_bucket import BUCKET, KnowledgeBucket, knowledge_bucket
+from tests.fakes.knowledge_bucket import BUCKET, INDEX, KnowledgeBucket, knowledge_bucket
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_read_index_is_absent_then_new_then_unchanged(bucket: KnowledgeBucket) -
 
 
 def test_a_missing_bucket_is_not_a_missing_index(bucket: KnowledgeBucket) -> None:
-    elsewhere = S3Artefacts(bucket.client, "no-such-bucket")
+    elsewhere = S3Artefacts(bucket.client, "no-such-bucket", INDEX)
     with pytest.raises(DependencyUnavailable):
         elsewhere.read_index(None)
     with pytest.raises(DependencyUnavailable):
@@ -122,6 +122,6 @@ def test_a_silent_s3_is_given_up_in_time(
     client = connect_s3(region="us-east-1", endpoint_url=silent_endpoint, timeout_ms=50)
     started = perf_counter()
     with pytest.raises(DependencyUnavailable):
-        S3Artefacts(client, BUCKET).read_index(None)
+        S3Artefacts(client, BUCKET, INDEX).read_index(None)
     assert perf_counter() - started < 10
     client.close()
