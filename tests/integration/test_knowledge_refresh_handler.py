@@ -77,7 +77,7 @@ def test_handler_needs_the_bucket_by_name(monkeypatch: pytest.MonkeyPatch) -> No
 def test_handler_imports_only_what_its_bundle_carries() -> None:
     program = (
         "import sys, functions.knowledge_refresh.handler\n"
-        "print([name for name in ('redis', 'anthropic', 'fastapi', 'aiohttp', 'websockets',"
+        "print([name for name in ('redis', 'anthropic', 'fastapi', 'websockets',"
         " 'aws_lambda_powertools', 'wordllama') if name in sys.modules])\n"
     )
     answer = subprocess.run(
