@@ -12,6 +12,7 @@ from shared.contracts.turns import IntakeDecision, Path, QueueName, TurnRequest
 from shared.errors import DependencyUnavailable
 from shared.telemetry import Metrics
 from shared.turn.backstop import SweepPorts, make_sweeper
+from shared.turn.ended_turns import EndedTurns
 from shared.turn.engine import TurnEngine, TurnPorts
 from shared.turn.result import TurnResult
 from shared.turn.sweeper import Sweeper
@@ -142,6 +143,7 @@ class SweepWorld(TurnWorld):
             metrics=Metrics("burstchat", "gateway", self.clock, self.metrics),
             limits=self.sweep_limits,
             interval_ms=500,
+            ended=EndedTurns(self.events),
         )
 
     def start(self, name: str = "worker-1") -> Process:

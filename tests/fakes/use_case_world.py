@@ -44,6 +44,7 @@ from shared.contracts.turns import Priority, TurnRequest
 from shared.policy.admission import BurstLimits
 from shared.settings import Settings
 from shared.telemetry import Metrics
+from shared.turn.ended_turns import EndedTurns
 from shared.turn.load_watch import LoadWatch
 from shared.turn.queue_dispatcher import QueueDispatcher
 from tests.fakes.allowances import FakeAllowances
@@ -53,6 +54,7 @@ from tests.fakes.ledger import FakeLedger
 from tests.fakes.load_board import FakeLoadBoard
 from tests.fakes.push import FakePush
 from tests.fakes.queues import FakeTurnQueue
+from tests.fakes.turn_events import FakeTurnEvents
 from tests.fakes.turn_store import FakeTurnStore
 
 SESSION = SessionRef(TenantId("t"), UserId("u"), SessionId("s"))
@@ -78,6 +80,7 @@ class UseCaseWorld:
     cancelling: Cancelling
     replaying: Replaying
     metrics: io.StringIO
+    events: FakeTurnEvents
 
     async def send(
         self,
@@ -128,6 +131,7 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
     board = FakeLoadBoard(clock)
     push = FakePush(clock)
     written = io.StringIO()
+    events = FakeTurnEvents()
     metrics = Metrics("test", "gateway", clock, written)
     watch = LoadWatch(board, clock, burst_capacity_turns=10)
     limits = BurstLimits(capacity_turns=10, waiting_turns=5, wait_ms=45_000)
@@ -172,6 +176,7 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
             clock=clock,
             randomness=FakeRandomness(),
             metrics=metrics,
+            ended=EndedTurns(events),
         ),
         cancelling=Cancelling(
             sessions=ledger,
@@ -179,9 +184,11 @@ def build(*, turns_per_min: int = 0) -> UseCaseWorld:
             follow_ups=follow_ups,
             clock=clock,
             metrics=metrics,
+            ended=EndedTurns(events),
         ),
         replaying=replaying,
         metrics=written,
+        events=events,
     )
 
 

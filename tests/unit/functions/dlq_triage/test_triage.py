@@ -16,6 +16,7 @@ from shared.contracts.ledger import Append, Claimed
 from shared.contracts.server_frames import ResponseFailed
 from shared.contracts.turns import TurnRequest, encode_turn
 from shared.telemetry import Metrics
+from shared.turn.ended_turns import EndedTurns
 from shared.turn.markers import end_marker
 from tests.fakes.dead_turns import FakeDeadTurns
 from tests.fakes.deaths import NOW_MS, letter
@@ -40,6 +41,7 @@ class World(TurnWorld):
             dead_turns=self.dead,
             clock=self.clock,
             metrics=Metrics("burstchat", "dlq_triage", self.clock, self.metrics),
+            ended=EndedTurns(self.events),
         )
 
     async def take(self, *bodies: str | bytes) -> list[str]:
@@ -115,6 +117,8 @@ async def test_a_message_that_sqs_moved_unclaimed_ends_its_turn_and_tells_the_re
     assert state.status == "failed"
     (turn,) = world.dead.deaths
     assert (turn.origin, turn.letter.klass, turn.verdict) == ("moved", "never_ran", "redrive")
+    [event] = world.events.noted
+    assert (event.status, event.code, event.ended_by) == ("failed", "internal", "triage")
     assert turn.letter.turn == request
 
 

@@ -38,6 +38,8 @@ async def test_a_cancel_tells_remote_followers_and_dispatches_the_next_head() ->
     assert world.push.received["theirs"] == [stopped.outcome]
     assert "mine" not in world.push.received  # answered by its own session
     assert [request.message_id for request in world.intake.submitted] == ["m1", "m2"]
+    [event] = world.events.noted
+    assert (event.status, event.code, event.ended_by) == ("cancelled", "user", "gateway")
 
 
 async def test_a_cancel_makes_its_sender_a_follower_of_the_claimed_turn() -> None:

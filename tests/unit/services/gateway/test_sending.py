@@ -81,6 +81,8 @@ async def test_a_head_that_neither_the_intake_nor_the_queue_takes_is_taken_back(
     assert 1_000 <= answer.retry_after_ms <= 2_000
     assert answer.turn_id is not None
     assert await world.ledger.running(SESSION) == []
+    [event] = world.events.noted
+    assert (event.status, event.code, event.ended_by) == ("rejected", "unavailable", "gateway")
     world.intake.answering = None
     assert accepted(await world.send()).path == "inline"
 

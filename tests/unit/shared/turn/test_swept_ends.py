@@ -38,6 +38,14 @@ async def test_while_the_store_takes_no_marker_the_end_is_put_off_then_comes_all
         await seconds(world, 20)
 
     assert only(world.frames(), ResponseFailed).code == "attempts_exhausted"
+    [event] = world.events.noted
+    assert (event.status, event.code, event.ended_by) == (
+        "failed",
+        "attempts_exhausted",
+        "sweeper",
+    )
+    assert event.attempt >= 1
+    assert event.accepted_at_ms == request.accepted_at_ms
 
 
 async def test_a_dead_letter_queue_that_refuses_does_not_keep_a_poison_turn_from_ending() -> None:
