@@ -10,12 +10,13 @@ import asyncio
 from pathlib import Path
 
 from ops.evaluation.follow_ups import measure_follow_ups
+from ops.evaluation.guardrails import measure_guardrails
 from ops.evaluation.intents import measure_intents
 from ops.evaluation.retrieval import measure_retrieval
 from ops.evaluation.subject import read_subject
 from ops.evaluation.table import table_lines
 
-TABLES = (measure_intents, measure_retrieval, measure_follow_ups)
+TABLES = (measure_intents, measure_retrieval, measure_follow_ups, measure_guardrails)
 
 
 async def print_tables(folder: Path) -> None:

@@ -71,6 +71,7 @@ class PhraseMatcher:
 
     def __init__(self, book: PhraseBook) -> None:
         self._root = book.root
+        self._starts = frozenset(book.root.following)
         self._begun: list[tuple[_Node, int]] = []
         self._is_after_word = False
         self._read = 0
@@ -82,7 +83,12 @@ class PhraseMatcher:
 
     def read(self, text: str) -> bool:
         """Read on; True when a phrase has come to its end."""
-        for character in folded(text):
+        text = folded(text)
+        if not self._begun and text.isascii() and self._starts.isdisjoint(text):
+            self._read += len(text)
+            self._is_after_word = text[-1:].isalnum() if text else self._is_after_word
+            return False
+        for character in text:
             at = self._read
             self._read += 1
             if character == INVISIBLE:

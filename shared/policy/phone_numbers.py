@@ -31,8 +31,8 @@ _SHAPES = re.compile(
 _ANNOUNCED = re.compile(rf"{_BEFORE}\(?[0-9](?:{_GAP}[0-9]){{6,14}}{_AFTER}")
 _PHONE_WORDS = re.compile(
     r"""\b(?:tel|tél|telef\w*|teléf\w*|téléph\w*|phones?|telephone|ph|n[uú]m(?:ero|mer|er)|mobil\w*|mob|cell|
-    cellulare|celular|handy\w*|rufnummer|portable|m[oó]vil|whatsapp|signal|call|ring|reach\ me|text\ me|sms|fax|my\ number|
-    appele[rz]|ll[aá]ma\w*|ruf\w*|bel|тел|телефон\w*|позвони\w*|мобильн\w*|zadzwo\w*)\b
+    cellulare|celular|handy\w*|rufnummer|portable|m[oó]vil|whatsapp|signal|call|ring|reach\ me|text\ me|sms|fax|
+    my\ number|appele[rz]|ll[aá]ma\w*|ruf\w*|bel|тел|телефон\w*|позвони\w*|мобильн\w*|zadzwo\w*)\b
     |電話|でんわ|携帯|ケータイ|नंबर|फ़ोन|هاتف|جوال|טלפון""",
     re.VERBOSE | re.IGNORECASE,
 )

@@ -6,6 +6,7 @@ released does not depend on how the model cut its text.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from shared.contracts.model import Prompt
@@ -16,6 +17,7 @@ from shared.policy.ibans import scan_ibans
 from shared.policy.likeness import likeness
 from shared.policy.pii import MASKS, PiiKind, blanked
 
+_DIGIT = re.compile("[0-9]")
 _CONTEXT = 80
 """Characters kept of what was released: more than any detector looks back."""
 _COUNTRY = 2
@@ -53,25 +55,33 @@ class ReplyFilter:
         return self._release(is_whole=True)
 
     def _release(self, *, is_whole: bool) -> str:
-        ibans, decided = scan_ibans(self._plain, self._held, is_whole=is_whole)
-        cards = scan_cards(blanked(self._without_ibans, ibans), self._held, is_whole=is_whole)
-        decided = min(decided, cards.decided)
+        hidden, decided = self._find_accounts(is_whole=is_whole)
         if not is_whole:
             decided = min(decided, self._phrases.held_from - self._dropped)
-        hidden: list[tuple[Span, PiiKind]] = [
-            *((Span(start + _COUNTRY, end), "iban") for start, end in ibans),
-            *((span, "card") for span in cards.spans),
-        ]
         for span, _ in hidden:
             if span.start < decided < span.end:
                 decided = span.start
         hidden = sorted(one for one in hidden if one[0].end <= decided)
-        shown = "".join(self._shown(hidden, decided))
+        shown = (
+            "".join(self._shown(hidden, decided)) if hidden else self._text[self._held : decided]
+        )
         released = [span for span, kind in hidden if kind == "iban"]
         self._without_ibans = blanked(self._without_ibans, released)
         self._held = decided
         self._forget()
         return self._without_leading_blanks(shown)
+
+    def _find_accounts(self, *, is_whole: bool) -> tuple[list[tuple[Span, PiiKind]], int]:
+        """What is to be masked, and where certainty ends."""
+        if _DIGIT.search(self._plain, self._held) is None:
+            return [], len(self._plain)
+        ibans, decided = scan_ibans(self._plain, self._held, is_whole=is_whole)
+        cards = scan_cards(blanked(self._without_ibans, ibans), self._held, is_whole=is_whole)
+        hidden: list[tuple[Span, PiiKind]] = [
+            *((Span(start + _COUNTRY, end), "iban") for start, end in ibans),
+            *((span, "card") for span in cards.spans),
+        ]
+        return hidden, min(decided, cards.decided)
 
     def _shown(self, hidden: list[tuple[Span, PiiKind]], end: int) -> Iterator[str]:
         """The text from the held part's begin to `end`, with masks."""
