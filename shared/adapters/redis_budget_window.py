@@ -17,7 +17,6 @@ from shared.contracts.model_budget import (
 WINDOW_MS: Final = 60_000
 CELL_MS: Final = 250
 """Charges lapse by cells, at most so much late."""
-_UNLIMITED: Final = 2**53
 _UNTOLD: Final = -1
 _NOTHING_SAID: Final = ProviderAllowance()
 
@@ -48,8 +47,8 @@ def _arguments(exchange: BudgetExchange) -> list[Argument]:
         exchange.worker,
         WINDOW_MS,
         CELL_MS,
-        exchange.requests_per_min or _UNLIMITED,
-        exchange.tokens_per_min or _UNLIMITED,
+        exchange.requests_per_min,
+        exchange.tokens_per_min,
         exchange.used_requests,
         exchange.used_tokens,
         exchange.advance_requests,

@@ -17,7 +17,8 @@ def allowance_of(
 
     Where input and output have limits of their own, the fuller one counts: the sum of both limits, and of that the
     smaller share left. A refusal for rate stops everyone for its `retry-after` (`now_ms` for one given as a date)
-    only when it tells the limits, too: any other refusal is about the one call. `headers` finds names in any case.
+    only when it tells that a limit is used up, too: any other refusal is about the one call. `headers` finds names in
+    any case.
     """
     requests = _pair(headers, "requests")
     inputs, outputs = _pair(headers, "input-tokens"), _pair(headers, "output-tokens")
@@ -28,7 +29,9 @@ def allowance_of(
         tokens = (limit, int(limit * min(1.0, share)))
     if requests is None and tokens is None:
         return None
-    pause_ms = retry_after_ms(headers.get("retry-after"), now_ms) if is_refusal else None
+    is_used_up = any(pair is not None and pair[1] == 0 for pair in (requests, tokens))
+    is_for_all = is_refusal and is_used_up
+    pause_ms = retry_after_ms(headers.get("retry-after"), now_ms) if is_for_all else None
     return ProviderAllowance(
         requests_limit=requests[0] if requests else None,
         requests_left=requests[1] if requests else None,

@@ -212,6 +212,13 @@ async def test_the_provider_may_lower_the_limits(rig):
     assert (await rig.ask(*[1] * 12, since_ms=rig.now_ms)).interactive == 10
 
 
+async def test_a_limit_that_is_off_stays_off_whatever_the_provider_says(rig):
+    told = ProviderAllowance(requests_limit=4, requests_left=1, tokens_limit=300, tokens_left=10)
+    off = {"requests_per_min": 0, "tokens_per_min": 0}
+
+    assert (await rig.ask(*[100] * 8, allowance=told, **off)).interactive == 8
+
+
 async def test_the_provider_does_not_raise_them(rig):
     told = ProviderAllowance(requests_limit=400, requests_left=400, tokens_limit=10**6)
 

@@ -159,13 +159,14 @@ class _Step:
                 window._paused_until_ms = max(window._paused_until_ms, self.now_ms + told.pause_ms)
         if window._limits_until_ms > self.now_ms:
             requests, tokens = window._limits
-            if requests > 0:
+            if requests > 0 and self.asked.requests_per_min:
                 self.cap.requests = min(self.cap.requests, requests)
-            if tokens > 0:
+            if tokens > 0 and self.asked.tokens_per_min:
                 self.cap.tokens = min(self.cap.tokens, tokens)
         if told is not None:
             taken = self._taken()
-            left_r, left_t = told.requests_left, told.tokens_left
+            left_r = told.requests_left if self.asked.requests_per_min else None
+            left_t = told.tokens_left if self.asked.tokens_per_min else None
             foreign = Charge(
                 0 if left_r is None else max(0, self.cap.requests - taken.requests - left_r),
                 0 if left_t is None else max(0, self.cap.tokens - taken.tokens - left_t),

@@ -5,7 +5,7 @@
 -- KEYS    1 bc:{budget}:window hash · 2 bc:{budget}:seen sorted set, worker by its last call ·
 --         3 bc:{budget}:line:interactive, 4 bc:{budget}:line:detached sorted sets, waiting workers by the time since
 --         when their first call waits
--- ARGV    1 now, epoch ms · 2 worker · 3 window, ms · 4 cell, ms · 5 requests, 6 tokens per window ·
+-- ARGV    1 now, epoch ms · 2 worker · 3 window, ms · 4 cell, ms · 5 requests, 6 tokens per window (0 = no limit) ·
 --         7 used requests, 8 tokens of the advance · 9 advance wanted, requests, 10 tokens ·
 --         11 pause, ms · 12 the provider's limit of requests, 13 requests left, 14 limit of tokens, 15 tokens left
 --         (each -1 = not told) · 16 interactive, 17 detached line since, epoch ms · 18 length of the interactive,
@@ -104,15 +104,18 @@ if arg(11) > 0 and now + arg(11) > paused then
   paused = now + arg(11)
   redis.call('HSET', WINDOW, 'paused', paused)
 end
+local UNLIMITED = 2 ^ 53
 local cap_r, cap_t = arg(5), arg(6)
 if limits_until > now then
-  if limit_r > 0 then cap_r = math.min(cap_r, limit_r) end
-  if limit_t > 0 then cap_t = math.min(cap_t, limit_t) end
+  if limit_r > 0 and cap_r > 0 then cap_r = math.min(cap_r, limit_r) end
+  if limit_t > 0 and cap_t > 0 then cap_t = math.min(cap_t, limit_t) end
 end
+if cap_r == 0 then cap_r = UNLIMITED end
+if cap_t == 0 then cap_t = UNLIMITED end
 -- Fewer left than we think: others use the same quota.
 local foreign_r, foreign_t = 0, 0
-if arg(13) >= 0 then foreign_r = math.max(0, cap_r - total.r - held_r - arg(13)) end
-if arg(15) >= 0 then foreign_t = math.max(0, cap_t - total.t - held_t - arg(15)) end
+if arg(13) >= 0 and cap_r < UNLIMITED then foreign_r = math.max(0, cap_r - total.r - held_r - arg(13)) end
+if arg(15) >= 0 and cap_t < UNLIMITED then foreign_t = math.max(0, cap_t - total.t - held_t - arg(15)) end
 if foreign_r > 0 or foreign_t > 0 then add(cell, 'i', foreign_r, foreign_t) end
 
 -- The one of another process that has waited longest, so that no large call waits for ever.

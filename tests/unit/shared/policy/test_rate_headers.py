@@ -15,6 +15,9 @@ def headers(**values: str) -> dict[str, str]:
 REQUESTS = headers(requests_limit="4000", requests_remaining="3999")
 
 
+USED_UP = headers(requests_limit="4000", requests_remaining="0")
+
+
 def heard(found: dict[str, str], *, is_refusal: bool = False) -> ProviderAllowance | None:
     return allowance_of(found, is_refusal=is_refusal, now_ms=1_000)
 
@@ -60,26 +63,33 @@ def test_a_limit_of_nothing_is_none():
     assert heard(headers(requests_limit="0", requests_remaining="0")) is None
 
 
-def test_a_refusal_that_tells_the_limits_stops_everyone_until_its_retry_after():
-    told = heard(REQUESTS | {"retry-after": "7"}, is_refusal=True)
+@pytest.mark.parametrize(
+    "used_up", [USED_UP, REQUESTS | headers(tokens_limit="80000", tokens_remaining="0")]
+)
+def test_a_refusal_that_tells_of_a_limit_used_up_stops_everyone_until_its_retry_after(used_up):
+    told = heard(used_up | {"retry-after": "7"}, is_refusal=True)
 
     assert told is not None
     assert told.pause_ms == 7_000
 
 
-def test_a_refusal_without_the_limits_is_about_the_one_call():
+def test_a_refusal_without_the_limits_or_with_something_left_is_about_the_one_call():
     assert heard({"retry-after": "7"}, is_refusal=True) is None
+    told = heard(REQUESTS | {"retry-after": "7"}, is_refusal=True)
+
+    assert told is not None
+    assert told.pause_ms == 0
 
 
 def test_an_answer_is_no_refusal_whatever_it_says():
-    told = heard(REQUESTS | {"retry-after": "7"})
+    told = heard(USED_UP | {"retry-after": "7"})
 
     assert told is not None
     assert told.pause_ms == 0
 
 
 def test_a_refusal_without_a_time_stops_nobody():
-    told = heard(REQUESTS, is_refusal=True)
+    told = heard(USED_UP, is_refusal=True)
 
     assert told is not None
     assert told.pause_ms == 0
