@@ -27,7 +27,7 @@ MESSAGES: MappingProxyType[FailedCode, str] = MappingProxyType(
         "model_timeout": "The assistant took too long to answer. Please try again.",
         "model_disconnected": "The connection to the assistant broke off. Please try again.",
         "model_rejected": "The assistant cannot answer this message.",
-        "blocked": "This message cannot be answered here.",
+        "blocked": "This cannot be answered here. Please ask in other words.",
         "deadline_exceeded": "The answer did not come in time. Please try again.",
         "attempts_exhausted": "The answer failed several times. Please try again later.",
         "internal": "Something went wrong on our side. Please try again later.",
