@@ -12,10 +12,12 @@ Source = Literal["retrieval", "catalogue", "recommendations", "orders"]
 SUGGESTION_INTENT: Final = "recommendation"
 TITLE_SOURCES: frozenset[Source] = frozenset({"catalogue", "recommendations"})
 """They find what is named; so a question that says "it" must name it first."""
-FIT_SHARE = 0.5
+FIT_SHARE = 0.4
 """A passage of less than this share of the best one's score only mentions the subject in passing."""
 
 NAMED_FIT_SHARE = 0.8
+PASSAGES_BESIDE_ORDERS = 3
+"""The user's own orders answer most; the pages beside them tell what may be done."""
 
 _CHEAP: tuple[Source, ...] = ("catalogue", "retrieval")
 _SOURCES: MappingProxyType[str, tuple[Source, ...]] = MappingProxyType(

@@ -46,6 +46,8 @@ def points_back(text: str) -> bool:
 
 def says_little(text: str, most_words: int = _FEW_CONTENT_WORDS) -> bool:
     """True when at most so many words of the message tell what it is about."""
+    for _, words in PLACES:
+        text = words.sub(" ", text)
     return len(set(_words(text)) - EMPTY) <= most_words
 
 

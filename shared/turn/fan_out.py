@@ -10,8 +10,15 @@ from typing import TypeVar
 from shared.clock import Clock
 from shared.contracts.orders import Order
 from shared.contracts.turns import TurnRequest
-from shared.policy.fanout import Source, fitting, merged, sources_for
+from shared.policy.fanout import (
+    PASSAGES_BESIDE_ORDERS,
+    Source,
+    fitting,
+    merged,
+    sources_for,
+)
 from shared.policy.limits import TurnLimits
+from shared.policy.order_numbers import orders_meant
 from shared.ports import Catalogue, Orders, Recommender, Retriever
 from shared.turn.findings import Findings
 from shared.turn.left_out import LeftOut, ask_within
@@ -69,14 +76,14 @@ class FanOut:
         return Findings(
             passages=merged(
                 facts or (),
-                fitting(
-                    retrieved or (), limits.passage_score_floor, is_named=bool(facts or orders)
-                ),
+                fitting(retrieved or (), limits.passage_score_floor, is_named=bool(facts)),
                 similar or (),
-                limits.passages_per_prompt,
+                min(limits.passages_per_prompt, PASSAGES_BESIDE_ORDERS)
+                if orders
+                else limits.passages_per_prompt,
             ),
             similar=tuple(similar or ()),
-            orders=tuple(orders or ()),
+            orders=orders_meant(request.text, orders or ()),
             has_orders=orders is not None,
         )
 

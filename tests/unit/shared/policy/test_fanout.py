@@ -39,7 +39,7 @@ def test_a_label_of_somebody_elses_is_searched_for() -> None:
 
 
 def test_passages_far_from_the_question_or_from_the_best_are_no_sources() -> None:
-    near, middling, far = passage("near", 0.9), passage("middling", 0.45), passage("far", 0.44)
+    near, middling, far = passage("near", 0.9), passage("middling", 0.37), passage("far", 0.35)
 
     assert fitting([near, middling, far], floor=0.2) == (near, middling)
     assert fitting([passage("far", 0.19)], floor=0.2) == ()

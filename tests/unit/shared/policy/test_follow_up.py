@@ -61,6 +61,7 @@ def test_saying_little_is_a_matter_of_telling_words() -> None:
     assert says_little("how long is it?", 0)
     assert not says_little("when will it arrive?", 0)
     assert says_little("when will it arrive?", 1)
+    assert says_little("how many volumes does the first one have?", 1)
     assert not says_little("cosy stories about cooking")
 
 
