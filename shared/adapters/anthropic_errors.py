@@ -6,6 +6,8 @@ no type was given.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import aiohttp
 import anthropic
 import httpx2
@@ -52,6 +54,12 @@ _BY_TYPE: dict[str, type[TransientError] | type[ModelRejected]] = {
     "modelStreamErrorException": ModelDisconnected,
     "modelTimeoutException": ModelTimeout,
     "validationException": ModelRejected,
+    # ... and as its refusals name them in a header.
+    "accessDeniedException": ModelRejected,
+    "modelErrorException": ModelDisconnected,
+    "modelNotReadyException": ModelOverloaded,
+    "resourceNotFoundException": ModelRejected,
+    "serviceQuotaExceededException": ModelRateLimited,
 }
 _BY_STATUS: dict[int, type[TransientError] | type[ModelRejected]] = {
     408: ModelTimeout,
@@ -77,7 +85,8 @@ def classify(error: Exception, now_ms: int) -> ChatError | None:
             return _fault(200, error.type, str(error), None)
         case anthropic.APIStatusError():
             retry_after = retry_after_ms(error.response.headers.get("retry-after"), now_ms)
-            return _fault(error.status_code, error.type, error.api_message or "", retry_after)
+            type_ = error.type or _bedrock_type(error.response.headers)
+            return _fault(error.status_code, type_, error.api_message or "", retry_after)
         case anthropic.APITimeoutError() | httpx2.TimeoutException() | TimeoutError():
             return ModelTimeout(f"the model's provider: {type(error).__name__}")
         case _ if isinstance(error, TRANSPORT_ERRORS):
@@ -86,6 +95,12 @@ def classify(error: Exception, now_ms: int) -> ChatError | None:
             return ModelDisconnected(f"the model's answer: {type(error).__name__}")
         case _:
             return None
+
+
+def _bedrock_type(headers: Mapping[str, str]) -> str | None:
+    """The name as streams carry it, from `ThrottlingException:http://internal.amazon.com/…`."""
+    name = headers.get("x-amzn-errortype", "").partition(":")[0]
+    return name[:1].lower() + name[1:] or None
 
 
 def misconfigured_setting(error: anthropic.APIStatusError) -> str | None:

@@ -1,4 +1,4 @@
-"""What every ChatModel does: the scripted twin, and the Anthropic SDK against the offline model server."""
+"""What every ChatModel does: the scripted twin, and both clients of the Anthropic SDK against servers on sockets."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from aiohttp import web
 from infra.local.model_server.planning import Pace
 from infra.local.model_server.server import ModelServer
 from shared.adapters.anthropic_model import AnthropicChatModel
+from shared.adapters.bedrock_model import BedrockChatModel
 from shared.clock import SystemClock
 from shared.contracts.model import ModelEvent, ModelStopped, Prompt, PromptMessage, TextDelta
 from shared.errors import (
@@ -25,6 +26,16 @@ from shared.errors import (
     TransientError,
 )
 from shared.ports import ChatModel
+from tests.fakes.bedrock_server import (
+    CREDENTIAL,
+    BedrockServer,
+    Piece,
+    Reset,
+    Silence,
+    delta,
+    event,
+    exception,
+)
 from tests.fakes.clock import FakeClock
 from tests.fakes.model import CutOff, FakeModel, Forever, Step
 
@@ -54,11 +65,29 @@ SIM: dict[Scenario, str] = {
 }
 
 
+BEGUN = event("message_start", message={"usage": {"input_tokens": 9, "output_tokens": 1}})
+STOPPED = event(
+    "message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 3}
+) + event("message_stop")
+#: Bedrock does not say when to come back, so its refusal for rate carries no hint.
+BEDROCK: dict[Scenario, tuple[list[Piece], tuple[int, str] | None]] = {
+    "whole": ([BEGUN + delta("One "), delta("two") + STOPPED], None),
+    "cut": ([BEGUN + delta("One ")], None),
+    "abort": ([BEGUN + delta("One "), Reset()], None),
+    "overloaded": ([], (503, "ServiceUnavailableException")),
+    "overloaded_late": ([BEGUN + delta("One ") + exception("serviceUnavailableException")], None),
+    "rate_limit": ([], (429, "ThrottlingException")),
+    "stall": ([BEGUN + delta("One "), Silence()], None),
+    "invalid": ([], (400, "ValidationException")),
+}
+
+
 @dataclass
 class Rig:
     model: ChatModel
     prompt: Prompt
     ended: Callable[[], object]  # awaitable: how the provider saw its call end
+    retry_after_ms: int | None = 7_000  # of a refusal for rate
 
 
 def prompt(text: str) -> Prompt:
@@ -105,8 +134,25 @@ async def anthropic_sdk(scenario: Scenario) -> AsyncIterator[Rig]:
     await runner.cleanup()
 
 
-@pytest.fixture(params=[in_memory, anthropic_sdk], ids=["fake", "anthropic"])
-def rig(request: pytest.FixtureRequest) -> Callable[[Scenario], object]:
+@asynccontextmanager
+async def bedrock_sdk(scenario: Scenario) -> AsyncIterator[Rig]:
+    pieces, refusal = BEDROCK[scenario]
+    double = BedrockServer(pieces, refusal)
+    async with double.serving() as server:
+        model = BedrockChatModel(region="eu-west-1", clock=SystemClock(), base_url=server.url)
+        yield Rig(model, prompt("Hi"), double.ended, retry_after_ms=None)
+        await model.close()
+
+
+@pytest.fixture(
+    params=[in_memory, anthropic_sdk, bedrock_sdk], ids=["fake", "anthropic", "bedrock"]
+)
+def rig(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Scenario], object]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", CREDENTIAL.access_key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIAL.secret_access_key)
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
     return request.param
 
 
@@ -156,7 +202,7 @@ async def test_a_failed_reply_gives_its_text_first_and_then_the_error(
     assert has_text(seen) == text_first
     if scenario == "rate_limit":
         assert isinstance(caught.value, TransientError)
-        assert caught.value.retry_after_ms == 7_000
+        assert caught.value.retry_after_ms == running.retry_after_ms
 
 
 async def test_leaving_the_context_ends_the_call_at_the_provider(rig) -> None:

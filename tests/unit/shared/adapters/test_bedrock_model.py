@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-import struct
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
+import botocore.session
 import pytest
+from botocore.eventstream import EventStream
+from botocore.exceptions import EventStreamError
+from botocore.model import Shape
+from botocore.parsers import EventStreamJSONParser
 
+from shared.adapters import anthropic_errors
 from shared.adapters.bedrock_model import BedrockChatModel
 from shared.clock import SystemClock
 from shared.contracts.model import ModelEvent, ModelStopped, Prompt, PromptMessage, TextDelta
@@ -22,6 +26,7 @@ from shared.errors import (
     ModelRejected,
     ModelTimeout,
 )
+from tests.fakes.bedrock_server import delta, event, exception, framed
 from tests.fakes.http_server import Exchange, RawServer, raw_server
 
 PROMPT = Prompt(
@@ -32,37 +37,32 @@ PROMPT = Prompt(
 )
 
 
-def framed(payload: bytes, **headers: str) -> bytes:
-    """One message of `application/vnd.amazon.eventstream`."""
-    block = b"".join(
-        bytes([len(name) + 1])
-        + b":"
-        + name.replace("_", "-").encode()
-        + b"\x07"
-        + struct.pack("!H", len(value))
-        + value.encode()
-        for name, value in headers.items()
-    )
-    prelude = struct.pack("!II", 16 + len(block) + len(payload), len(block))
-    head = prelude + struct.pack("!I", binascii.crc32(prelude))
-    body = head + block + payload
-    return body + struct.pack("!I", binascii.crc32(body))
-
-
-def event(type_: str, **fields: Any) -> bytes:
-    data = json.dumps({"type": type_, **fields}, ensure_ascii=False).encode()
-    payload = json.dumps({"bytes": base64.b64encode(data).decode(), "p": "abc"}).encode()
-    return framed(payload, event_type="chunk", message_type="event")
-
-
-def delta(text: str) -> bytes:
-    return event("content_block_delta", index=0, delta={"type": "text_delta", "text": text})
-
-
-def exception(name: str) -> bytes:
-    return framed(b'{"message":"sorry"}', exception_type=name, message_type="exception")
-
-
+OPERATION = (
+    botocore.session.Session()
+    .get_service_model("bedrock-runtime")
+    .operation_model("InvokeModelWithResponseStream")
+)
+STREAMED = {
+    "internalServerException",
+    "modelStreamErrorException",
+    "modelTimeoutException",
+    "serviceUnavailableException",
+    "throttlingException",
+    "validationException",
+}
+REFUSALS: dict[str, type[Exception]] = {
+    "AccessDeniedException": ModelRejected,
+    "InternalServerException": ModelDisconnected,
+    "ModelErrorException": ModelDisconnected,
+    "ModelNotReadyException": ModelOverloaded,
+    "ModelStreamErrorException": ModelDisconnected,
+    "ModelTimeoutException": ModelTimeout,
+    "ResourceNotFoundException": ModelRejected,
+    "ServiceQuotaExceededException": ModelRateLimited,
+    "ServiceUnavailableException": ModelOverloaded,
+    "ThrottlingException": ModelRateLimited,
+    "ValidationException": ModelRejected,
+}
 START = event("message_start", message={"usage": {"input_tokens": 9, "output_tokens": 1}})
 END = event("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 3}) + (
     event("message_stop", **{"amazon-bedrock-invocationMetrics": {"inputTokenCount": 9}})
@@ -155,6 +155,40 @@ async def test_refusals_are_classified_by_status(status: int, expected: type[Exc
 
     assert type(failure) is expected
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("shape", OPERATION.error_shapes, ids=lambda shape: shape.name)
+async def test_every_refusal_of_the_service_model_has_a_meaning(shape: Shape) -> None:
+    status = shape.metadata["error"]["httpStatusCode"]
+
+    async def handler(exchange: Exchange) -> None:
+        await exchange.answer(
+            status, b'{"message":"sorry"}', {"x-amzn-errortype": f"{shape.name}:"}
+        )
+
+    _, failure, _ = await outcome_of(handler)
+
+    assert type(failure) is REFUSALS[shape.name]
+
+
+def test_every_exception_of_a_stream_is_known_by_its_name() -> None:
+    body = OPERATION.output_shape.members["body"]
+    exceptions = {name for name, shape in body.members.items() if shape.metadata.get("exception")}
+
+    assert exceptions == STREAMED
+    assert exceptions <= set(anthropic_errors._BY_TYPE)
+
+
+def test_the_double_frames_events_as_the_service_model_describes_them() -> None:
+    data = START + delta("Hi") + exception("throttlingException")
+    raw = SimpleNamespace(stream=lambda: iter([data]))
+    body = OPERATION.output_shape.members["body"]
+    stream = EventStream(raw, body, EventStreamJSONParser(), OPERATION.name)
+
+    first = next(iter(stream))
+    assert json.loads(first["chunk"]["bytes"])["type"] == "message_start"
+    with pytest.raises(EventStreamError, match="throttlingException"):
+        list(stream)
 
 
 @pytest.mark.parametrize("garbage", [b"data: {}\n\n" * 9, framed(b"{}")[:-1] + b"\x00" * 40])
