@@ -1,7 +1,8 @@
 """How loaded the fleet is, and how turns are answered at each level.
 
 A level is entered at once, when either waiting turns per capacity or the predicted wait reaches its mark, and left
-when both have stayed below three quarters of it for ten seconds.
+when both have stayed below three quarters of it for ten seconds. A load that comes back within a minute has only been
+held down by what the level does; each time it must stay away twice as long, so that the level does not swing with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from shared.policy.wait_estimate import estimate_wait_ms
 
 LEAVE_SHARE = 0.75
 LEAVE_AFTER_MS = 10_000
+LEAVE_AFTER_MAX_MS = 80_000
+COMES_BACK_WITHIN_MS = 60_000
 LOADED_MAX_TOKENS = 512
 LOADED_HISTORY_TURNS = 8
 LOADED_HISTORY_TOKENS = 2_500
@@ -38,10 +41,15 @@ _MARKS = {
 
 
 class LevelState(msgspec.Struct, frozen=True):
-    """The level, and since when (monotonic ms) the load has been below its leaving mark; None = it is not."""
+    """The level, and since when (monotonic ms) the load has been below its leaving mark; None = it is not.
+
+    `left_at_ms`: when a level was last left. `patience_ms`: how long the load must stay below the mark.
+    """
 
     level: LoadLevel = LoadLevel.NORMAL
     calm_since_ms: float | None = None
+    left_at_ms: float | None = None
+    patience_ms: int = LEAVE_AFTER_MS
 
 
 def next_level(
@@ -49,15 +57,22 @@ def next_level(
 ) -> LevelState:
     """The level after one more reading of the load."""
     reached = _highest(load, burst_capacity_turns, 1.0)
-    if reached >= state.level:
-        return LevelState(reached)
+    if reached > state.level:
+        patience_ms = _patience_ms(state, now_ms)
+        return LevelState(reached, left_at_ms=state.left_at_ms, patience_ms=patience_ms)
     held = _highest(load, burst_capacity_turns, LEAVE_SHARE)
     if held >= state.level:
-        return LevelState(state.level)
+        return msgspec.structs.replace(state, calm_since_ms=None)
     calm_since_ms = now_ms if state.calm_since_ms is None else state.calm_since_ms
-    if now_ms - calm_since_ms < LEAVE_AFTER_MS:
-        return LevelState(state.level, calm_since_ms)
-    return LevelState(held)
+    if now_ms - calm_since_ms < state.patience_ms:
+        return msgspec.structs.replace(state, calm_since_ms=calm_since_ms)
+    return LevelState(held, left_at_ms=now_ms, patience_ms=state.patience_ms)
+
+
+def _patience_ms(state: LevelState, now_ms: float) -> int:
+    if state.left_at_ms is None or now_ms - state.left_at_ms > COMES_BACK_WITHIN_MS:
+        return LEAVE_AFTER_MS if state.level is LoadLevel.NORMAL else state.patience_ms
+    return min(LEAVE_AFTER_MAX_MS, 2 * state.patience_ms)
 
 
 def answer_plan(level: LoadLevel, normal: AnswerPlan, fast_model: str) -> AnswerPlan:

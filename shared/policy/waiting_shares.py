@@ -10,11 +10,13 @@ from collections import Counter, deque
 
 CROWDED_WAIT_MS = 5_000
 """Below this predicted wait nobody is kept out: a share of an almost empty queue would only leave burst idle."""
+LONG_WAIT_MS = 15_000
+"""From here on shares are equal; before that, who has less than half is no flood."""
 TURNS_REMEMBERED = 10_000
 
 
 class WaitingShares:
-    """Equal shares of the queue for the tenants that wait in it."""
+    """At most half of a queue, and an equal share of a long one, for each of several tenants that wait in it."""
 
     def __init__(self) -> None:
         self._queued: deque[tuple[int, str]] = deque()
@@ -28,13 +30,14 @@ class WaitingShares:
             self._forget_oldest()
 
     def is_crowding(self, tenant: str, predicted_wait_ms: int, now_ms: int) -> bool:
-        """True when the queue is long, others wait in it, and the tenant has its equal share of it already."""
+        """True when others wait too, and the tenant has its share of the queue already."""
         if predicted_wait_ms < CROWDED_WAIT_MS:
             return False
         while self._queued and now_ms - self._queued[0][0] > predicted_wait_ms:
             self._forget_oldest()
         others = len(self._turns) - (tenant in self._turns)
-        return others > 0 and self._turns[tenant] * (others + 1) >= len(self._queued)
+        parts = 2 if predicted_wait_ms < LONG_WAIT_MS else others + 1
+        return others > 0 and self._turns[tenant] * parts >= len(self._queued)
 
     def _forget_oldest(self) -> None:
         _, tenant = self._queued.popleft()

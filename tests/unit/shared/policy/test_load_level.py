@@ -54,6 +54,32 @@ def test_calm_must_last_without_a_break():
     assert after((500, 0), (0, 1_000), (400, 9_000), (0, 10_000), (0, 20_000)) is LoadLevel.NORMAL
 
 
+@pytest.mark.case("B-31")
+def test_a_load_that_comes_back_must_stay_away_twice_as_long_each_time():
+    state, now_ms, lasted_s = LevelState(), 0, []
+    for _ in range(6):
+        state = next_level(state, fleet(500), CAPACITY, now_ms)
+        entered_at_ms = now_ms
+        while state.level is not LoadLevel.NORMAL:
+            now_ms += 1_000
+            state = next_level(state, fleet(0), CAPACITY, now_ms)
+        lasted_s.append((now_ms - entered_at_ms) // 1_000 - 1)
+        now_ms += 5_000
+    assert lasted_s == [10, 20, 40, 80, 80, 80]
+    now_ms += 60_000
+    state = next_level(state, fleet(500), CAPACITY, now_ms)
+    assert state.patience_ms == 10_000
+
+
+def test_patience_is_not_lost_when_the_load_rises_further():
+    state = next_level(LevelState(), fleet(500), CAPACITY, 0)
+    for now_ms in (1_000, 11_000):
+        state = next_level(state, fleet(0), CAPACITY, now_ms)
+    state = next_level(state, fleet(500), CAPACITY, 12_000)
+    state = next_level(state, fleet(3_000), CAPACITY, 80_000)
+    assert (state.level, state.patience_ms) == (LoadLevel.SEVERE, 20_000)
+
+
 @given(st.lists(st.integers(375, 499), max_size=60))
 @pytest.mark.case("B-31")
 def test_inside_the_band_the_level_never_changes(waiting: list[int]):

@@ -1,7 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.policy.waiting_shares import CROWDED_WAIT_MS, TURNS_REMEMBERED, WaitingShares
+from shared.policy.waiting_shares import (
+    CROWDED_WAIT_MS,
+    LONG_WAIT_MS,
+    TURNS_REMEMBERED,
+    WaitingShares,
+)
 
 
 def shares(*tenants: str, at_ms: int = 0) -> WaitingShares:
@@ -20,6 +25,13 @@ def test_a_tenant_with_its_equal_share_crowds_while_another_waits():
     assert counted.is_crowding("a", CROWDED_WAIT_MS, 0)
     assert not counted.is_crowding("b", CROWDED_WAIT_MS, 0)
     assert not counted.is_crowding("c", CROWDED_WAIT_MS, 0)
+
+
+def test_only_a_long_queue_is_shared_equally():
+    counted = shares(*"aabbc")
+    assert not counted.is_crowding("a", LONG_WAIT_MS - 1, 0)
+    assert counted.is_crowding("a", LONG_WAIT_MS, 0)
+    assert not counted.is_crowding("c", LONG_WAIT_MS, 0)
 
 
 def test_a_short_queue_is_open_to_everybody():
@@ -49,7 +61,7 @@ def test_somebody_may_always_come_in_and_shares_become_equal(demand: dict[str, i
     for _ in range(max(demand.values())):
         for tenant, turns in demand.items():
             for _ in range(turns):  # in each round the floods knock more often
-                if not counted.is_crowding(tenant, CROWDED_WAIT_MS, 0):
+                if not counted.is_crowding(tenant, LONG_WAIT_MS, 0):
                     counted.queued(tenant, 0)
                     taken[tenant] += 1
     assert max(taken.values()) - min(taken.values()) <= 2 * len(demand)
