@@ -8,10 +8,11 @@ import pytest
 
 from functions.knowledge_refresh.refresh import Fault, RefreshReport, refresh_index
 from shared.adapters import s3_artefacts, s3_index_repository
-from shared.adapters.index_sources import S3IndexSource
-from shared.adapters.s3_artefacts import Artefact
-from shared.adapters.s3_index_repository import S3IndexRepository
+from shared.adapters.index_artefact import index_key
 from shared.adapters.index_retriever import IndexRetriever
+from shared.adapters.index_sources import S3IndexSource
+from shared.adapters.s3_artefacts import Artefact, S3Artefacts
+from shared.adapters.s3_index_repository import S3IndexRepository
 from shared.adapters.watched_index import WatchedIndex
 from shared.adapters.wordllama_embedder import WordLlamaEmbedder
 from shared.errors import DependencyUnavailable
@@ -168,6 +169,24 @@ def test_an_index_of_another_embedding_is_replaced(bucket: KnowledgeBucket) -> N
     report = refresh(bucket, FakeEmbedder(32, name="fake-32"))
     assert report.status == "replaced"
     assert report.documents == 3
+
+
+async def test_workers_of_an_older_version_keep_their_index_beside_the_new_one(
+    bucket: KnowledgeBucket,
+) -> None:
+    old, new = FakeEmbedder(), FakeEmbedder(32, name="fake-32")
+    places = {
+        embedder.name: S3Artefacts(bucket.client, BUCKET, index_key(embedder.name))
+        for embedder in (old, new)
+    }
+    refresh_index(bucket.artefacts, S3IndexRepository(places[old.name], old))
+    refresh_index(bucket.artefacts, S3IndexRepository(places[new.name], new))
+    for embedder in (old, new):
+        watched = WatchedIndex(
+            S3IndexSource(places[embedder.name], embedder), FakeClock(), poll_interval_ms=1_000
+        )
+        await watched.refresh()
+        assert watched.current().embedding == embedder.name
 
 
 @pytest.mark.parametrize("broken", ["list_files", "read_file", "read_index", "replace_index"])
