@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final, Literal
@@ -16,8 +17,12 @@ FIT_SHARE = 0.4
 """A passage of less than this share of the best one's score only mentions the subject in passing."""
 
 NAMED_FIT_SHARE = 0.8
-PASSAGES_BESIDE_ORDERS = 3
-"""The user's own orders answer most; the pages beside them tell what may be done."""
+PASSAGES_BESIDE_OTHERS = 3
+"""The user's own orders, or suggestions, answer most; few pages beside them are enough."""
+
+RETRIEVED_FOR_EACH = 2
+"""So many are retrieved for each passage wanted, as a document that is named fills the best places alone."""
+_PASSAGES_OF_A_DOCUMENT = 2
 
 _CHEAP: tuple[Source, ...] = ("catalogue", "retrieval")
 _SOURCES: MappingProxyType[str, tuple[Source, ...]] = MappingProxyType(
@@ -70,7 +75,7 @@ def merged(
     similar: Iterable[SimilarTitle],
     limit: int,
 ) -> tuple[Passage, ...]:
-    """At most `limit` passages, each once, facts first.
+    """At most `limit` passages, each once, facts first; more than two of a document only when there is room left.
 
     What is suggested already is left out of what was retrieved, and so are the titles that it is like.
     """
@@ -81,4 +86,10 @@ def merged(
     for passage in retrieved:
         if passage.source_id not in taken and passage.title not in likened:
             kept.setdefault(passage.id, passage)
-    return tuple(kept.values())[:limit]
+    seen: Counter[str] = Counter()
+    first: list[Passage] = []
+    further: list[Passage] = []
+    for passage in kept.values():
+        seen[passage.source_id] += 1
+        (first if seen[passage.source_id] <= _PASSAGES_OF_A_DOCUMENT else further).append(passage)
+    return (*first, *further)[:limit]

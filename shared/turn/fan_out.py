@@ -11,7 +11,8 @@ from shared.clock import Clock
 from shared.contracts.orders import Order
 from shared.contracts.turns import TurnRequest
 from shared.policy.fanout import (
-    PASSAGES_BESIDE_ORDERS,
+    PASSAGES_BESIDE_OTHERS,
+    RETRIEVED_FOR_EACH,
     Source,
     fitting,
     merged,
@@ -57,13 +58,12 @@ class FanOut:
         if not sources:
             return Findings()
         ports, limits, text = self._ports, self._limits, wish.search_text
+        most = limits.passages_per_prompt
         retrieved, facts, similar, orders = await asyncio.gather(
             self._ask(
-                "retrieval", sources, ports.retriever.search, text, limits.passages_per_prompt
+                "retrieval", sources, ports.retriever.search, text, most * RETRIEVED_FOR_EACH
             ),
-            self._ask(
-                "catalogue", sources, ports.catalogue.named, text, limits.passages_per_prompt
-            ),
+            self._ask("catalogue", sources, ports.catalogue.named, text, most),
             self._ask(
                 "recommendations",
                 sources,
@@ -78,9 +78,7 @@ class FanOut:
                 facts or (),
                 fitting(retrieved or (), limits.passage_score_floor, is_named=bool(facts)),
                 similar or (),
-                min(limits.passages_per_prompt, PASSAGES_BESIDE_ORDERS)
-                if orders
-                else limits.passages_per_prompt,
+                min(most, PASSAGES_BESIDE_OTHERS) if orders or similar else most,
             ),
             similar=tuple(similar or ()),
             orders=orders_meant(request.text, orders or ()),

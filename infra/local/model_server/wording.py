@@ -12,7 +12,7 @@ _STOP_WORD_LIST = (
     "a about all an and any are as at be been but by can could did do does for from had has have how i if in into is "
     "it its like me my no not of on one or please some so tell than that the their them then there these they this to "
     "up was we were what when where which who why will with would you your recommend suggest want need looking know "
-    "more give show second first third last series manga book title good"
+    "more give show second first third last series manga book title good long take"
 )
 _STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 # A fact is asked for by other words than its name.

@@ -46,6 +46,14 @@ def test_passages_far_from_the_question_or_from_the_best_are_no_sources() -> Non
     assert fitting([], floor=0.2) == ()
 
 
+def test_two_passages_of_a_document_leave_room_for_another() -> None:
+    long = [passage("long", number=number) for number in range(1, 5)]
+    other = passage("other", 0.5)
+
+    assert merged([], [*long, other], [], 3) == (long[0], long[1], other)
+    assert merged([], [*long, other], [], 9) == (long[0], long[1], other, long[2], long[3])
+
+
 def test_passages_come_once_facts_first_without_what_is_suggested_or_compared_with() -> None:
     facts, found, other = passage("akira"), passage("shipping", 0.8), passage("akira", 0.7, 2)
     similar = SimilarTitle(passage=passage("pluto"), shares=("robots",), like=("Astro", "Other"))
