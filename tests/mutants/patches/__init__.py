@@ -13,6 +13,7 @@ from tests.mutants.patches import (
     gateway,
     guardrails,
     http,
+    knowledge,
     ledger,
     model,
     queues,
@@ -37,5 +38,6 @@ ALL = tuple(
         queues.MUTANTS,
         clients.MUTANTS,
         configuration.MUTANTS,
+        knowledge.MUTANTS,
     )
 )
