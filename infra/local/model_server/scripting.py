@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
-TextKind = Literal["lorem", "emoji", "cjk"]
+TextKind = Literal["lorem", "emoji", "cjk", "leak"]
 
 # Fault name → the count it takes when the script gives none; None = the fault takes no count.
 FAULTS: dict[str, int | None] = {
@@ -68,7 +68,7 @@ _INTEGERS = {
     "times": 1_000_000,
     "retry_after_s": 86_400,
 }
-_TEXT_KINDS: tuple[TextKind, ...] = ("lorem", "emoji", "cjk")
+_TEXT_KINDS: tuple[TextKind, ...] = ("lorem", "emoji", "cjk", "leak")
 
 
 def find_script(texts: Sequence[str]) -> Script | None:

@@ -14,6 +14,8 @@ _LOREM_TEXT = (
 _LOREM = _LOREM_TEXT.split()
 # Beyond the basic plane, joined sequences, flags and skin tones: what naive cutting breaks.
 _EMOJI = ("🙂", "📚", "🚀", "👩‍👩‍👧‍👦", "🇯🇵", "👍🏽", "🧑‍🚀", "❤️", "🎌", "🦊")
+# What no reply may hold, cut as a model might cut it.
+_LEAK = (" <pass", "ages>")
 _CJK = "漫画の巻を探して物語が続く新刊本棚少年少女剣と魔法旅人東京夜明け海賊王忍者猫"
 
 
@@ -25,4 +27,8 @@ def scripted_tokens(kind: TextKind, count: int, seed: int) -> tuple[str, ...]:
     if kind == "cjk":
         return tuple(rng.choice(_CJK) for _ in range(count))
     words = [rng.choice(_LOREM) for _ in range(count)]
-    return tuple(word if index == 0 else f" {word}" for index, word in enumerate(words))
+    tokens = tuple(word if index == 0 else f" {word}" for index, word in enumerate(words))
+    if kind == "leak":
+        middle = count // 2
+        return (*tokens[:middle], *_LEAK, *tokens[middle:])
+    return tokens
