@@ -32,6 +32,7 @@ class CollectedReply:
         self._session_id = session_id
         self._message_id = message_id
         self._text: list[str] = []
+        self._path: str | UnsetType = UNSET
         self._end: TerminalFrame | None = None
         self.turn_id: TurnId | None = None
         """None until the message is a turn."""
@@ -54,6 +55,7 @@ class CollectedReply:
                     )
                 case ResponseStarted():
                     self._text.clear()  # of an attempt that was taken over
+                    self._path = frame.path
                 case ResponseDelta():
                     self._text.append(frame.delta)
                 case (
@@ -77,6 +79,7 @@ class CollectedReply:
                     message_id=self._message_id,
                     status="completed",
                     attempt=end.attempt,
+                    path=self._path,
                     text="".join(self._text),
                     stop_reason=end.stop_reason,
                     usage=end.usage,

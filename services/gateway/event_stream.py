@@ -21,10 +21,6 @@ def encode_event(frame: bytes) -> bytes:
 
 
 def parse_last_event_id(value: str | None) -> tuple[int | None, int]:
-    """The (attempt, seq) that a reader has; (None, -1) = nothing. ValueError for what is no id of ours."""
-    if not value:
-        return None, -1
-    match = _LAST_EVENT_ID.fullmatch(value.strip())
-    if match is None:
-        raise ValueError("Last-Event-ID is the `id` of an event: attempt.seq")
-    return int(match[1]), int(match[2])
+    """The (attempt, seq) that a reader has; (None, -1) = nothing, as for an id that is none of ours."""
+    match = _LAST_EVENT_ID.fullmatch((value or "").strip())
+    return (None, -1) if match is None else (int(match[1]), int(match[2]))

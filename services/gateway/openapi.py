@@ -165,6 +165,16 @@ _HEADERS: Mapping[str, tuple[str, str, str]] = {
     "Preference-Applied": ("string", "`respond-async`.", "respond-async"),
     "WWW-Authenticate": ("string", "`Bearer`.", "Bearer"),
 }
+_EVENT = {
+    "type": "object",
+    "description": "One server-sent event; `/asyncapi.json` describes each frame.",
+    "properties": {
+        "event": {"type": "string", "description": "The frame's type."},
+        "id": {"type": "string", "description": "`attempt.seq` of a logged frame."},
+        "data": {"type": "string", "description": "The frame, JSON."},
+    },
+    "required": ["event", "data"],
+}
 _STREAM_EXAMPLE = encode_event(
     encode_frame(ResponseDelta(turn_id=_TURN, attempt=1, seq=1, delta="Fullmetal Alchemist"))
 ).decode()
@@ -220,8 +230,16 @@ def _answer(
         }
     }
     if stream:
-        content[CONTENT_TYPE] = {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}
+        content[CONTENT_TYPE] = {"schema": _EVENT, "example": _STREAM_EXAMPLE}
     return {"description": description, "content": content, "headers": _named(headers)}
+
+
+def _links(*operations: str) -> dict[str, Any]:
+    """Where the turn of an answer can be used."""
+    return {
+        operation: {"operationId": operation, "parameters": {"turn_id": "$response.body#/turn_id"}}
+        for operation in operations
+    }
 
 
 def _fault(status: int) -> dict[str, Any]:
@@ -267,6 +285,7 @@ def _header(name: str, description: str, schema: dict[str, Any]) -> dict[str, An
 
 
 CHAT: dict[str, Any] = {
+    "operation_id": "sendMessage",
     "summary": "Send a message and get its reply: in this answer, as events, or later",
     "description": (
         "Waits up to 25 s for the whole reply. With `Accept: text/event-stream` each frame is an event. "
@@ -277,7 +296,7 @@ CHAT: dict[str, Any] = {
             _header(
                 "Prefer",
                 "`respond-async`: answer 202 now, run the turn without a reader.",
-                {"type": "string", "enum": ["respond-async"]},
+                {"type": "string", "examples": ["respond-async"]},
             )
         ],
         "requestBody": {
@@ -291,37 +310,51 @@ CHAT: dict[str, Any] = {
         },
     },
     "responses": {
-        200: _answer(TurnObject, "The completed turn.", ["X-Session-Id"], stream=True),
-        202: _answer(
-            AcceptedTurn,
-            "The turn runs without a reader.",
-            ["Location", "Preference-Applied", "X-Session-Id"],
-        ),
+        200: {
+            **_answer(TurnObject, "The completed turn.", ["X-Session-Id"], stream=True),
+            "links": {
+                **_links("getTurn", "streamTurn"),
+                "listTurns": {
+                    "operationId": "listTurns",
+                    "parameters": {"session_id": "$response.body#/session_id"},
+                },
+            },
+        },
+        202: {
+            **_answer(
+                AcceptedTurn,
+                "The turn runs without a reader.",
+                ["Location", "Preference-Applied", "X-Session-Id"],
+            ),
+            "links": _links("getTurn", "streamTurn", "cancelTurn"),
+        },
         **_faults(400, 401, 409, 413, 422, 429, 500, 503, 504),
     },
 }
 EVENTS: dict[str, Any] = {
+    "operation_id": "streamTurn",
     "summary": "The frames of a turn as server-sent events",
     "openapi_extra": {
         "parameters": [
             _header(
                 "Last-Event-ID",
-                "The `id` of the last event that was received: the stream goes on behind it.",
-                {"type": "string", "pattern": "^[0-9]{1,9}\\.[0-9]{1,9}$"},
+                "The `id` of the last event received: the stream goes on behind it. Another value counts as none.",
+                {"type": "string", "examples": ["1.4"]},
             )
         ],
     },
     "responses": {
         200: {
             "description": "Events up to the turn's end.",
-            "content": {CONTENT_TYPE: {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}},
+            "content": {CONTENT_TYPE: {"schema": _EVENT, "example": _STREAM_EXAMPLE}},
             "headers": _named(["Location", "X-Session-Id"]),
         },
         204: {"description": "The turn has ended and the reader has all of it."},
-        **_faults(400, 401, 404, 429, 500, 503),
+        **_faults(401, 404, 429, 500, 503),
     },
 }
 TURN: dict[str, Any] = {
+    "operation_id": "getTurn",
     "summary": "A turn in whatever state it is",
     "responses": {
         200: _answer(TurnObject, "The turn; while it runs, the text so far."),
@@ -329,6 +362,7 @@ TURN: dict[str, Any] = {
     },
 }
 CANCEL: dict[str, Any] = {
+    "operation_id": "cancelTurn",
     "summary": "Stop a turn",
     "status_code": 202,
     "responses": {
@@ -337,6 +371,7 @@ CANCEL: dict[str, Any] = {
     },
 }
 HISTORY: dict[str, Any] = {
+    "operation_id": "listTurns",
     "summary": "Earlier turns of a session, newest first",
     "responses": {
         200: _answer(TurnPage, "A page."),

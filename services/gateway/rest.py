@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from services import asgi
 from services.gateway import openapi
@@ -169,11 +170,21 @@ def _answer_problems(app: FastAPI) -> None:
         return Problem(400, "bad_request", f"Not understood: {where}.").response()
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
+    async def http(request: Request, error: HTTPException) -> Response:
         code = _PATH_CODES.get(error.status_code, "error")
         answer = Problem(error.status_code, code, str(error.detail)).response()
-        answer.headers.update(error.headers or {})
+        if error.status_code == 405:
+            answer.headers["allow"] = ", ".join(_methods(app, request))
         return answer
+
+
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """What may be asked of a path; the framework names only the methods of its first route."""
+    found: set[str] = set()
+    for route in app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found.update(route.methods or ())
+    return sorted(found)
 
 
 def _session(

