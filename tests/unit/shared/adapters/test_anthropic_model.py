@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from shared.contracts.model import (
     PromptMessage,
     TextDelta,
 )
+from shared.contracts.model_budget import ProviderAllowance
 from shared.contracts.server_frames import Usage
 from shared.errors import (
     ConfigurationError,
@@ -504,3 +506,76 @@ def test_a_missing_key_is_named_at_the_start() -> None:
 def test_every_refusal_for_load_may_be_retried() -> None:
     for _, _, expected in STATUS_CASES:
         assert issubclass(expected, TransientError) != (expected is ModelRejected)
+
+
+LIMITS = {
+    "anthropic-ratelimit-requests-limit": "50",
+    "anthropic-ratelimit-requests-remaining": "0",
+    "content-type": "application/json",
+}
+
+
+async def told_by(handler: Callable[[Exchange], Any]) -> list[ProviderAllowance]:
+    told: list[ProviderAllowance] = []
+    async with raw_server(handler) as server:
+        model = AnthropicChatModel(
+            api_key="k", clock=SystemClock(), base_url=server.url, note=told.append
+        )
+        with contextlib.suppress(TransientError):
+            await read(model)
+        await model.close()
+    return told
+
+
+async def test_what_an_answer_says_of_the_limits_is_passed_on() -> None:
+    async def handler(exchange: Exchange) -> None:
+        lines = [f"{name}: {value}" for name, value in LIMITS.items() if "ratelimit" in name]
+        await exchange.write(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
+            "transfer-encoding: chunked\r\n{}\r\n\r\n".format("\r\n".join(lines)).encode()
+        )
+        await exchange.chunk(START + delta("Hi") + END)
+        await exchange.end_stream()
+
+    assert await told_by(handler) == [ProviderAllowance(requests_limit=50, requests_left=0)]
+
+
+async def test_what_a_refusal_says_of_the_limits_is_passed_on_with_its_pause() -> None:
+    async def handler(exchange: Exchange) -> None:
+        body = b'{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}'
+        await exchange.answer(429, body, LIMITS | {"retry-after": "7"})
+
+    assert await told_by(handler) == [
+        ProviderAllowance(requests_limit=50, requests_left=0, pause_ms=7_000)
+    ]
+
+
+async def test_an_answer_that_says_nothing_of_limits_passes_nothing_on() -> None:
+    assert await told_by(streaming(START + delta("Hi") + END)) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "setting"),
+    [
+        (404, "BURSTCHAT_MODEL_PRIMARY"),
+        (401, "ANTHROPIC_API_KEY"),
+        (403, "ANTHROPIC_API_KEY"),
+        (400, None),
+    ],
+)
+async def test_a_model_or_key_that_does_not_exist_is_named_at_the_first_call(
+    status: int, setting: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(exchange: Exchange) -> None:
+        await exchange.answer_json({"type": "error", "error": {"message": "no such"}}, status)
+
+    _, failure, _ = await outcome_of(handler)
+
+    assert type(failure) is ModelRejected
+    found = [record for record in caplog.records if record.message == "model.misconfigured"]
+    assert len(found) == (setting is not None)
+    for record in found:
+        fields = record.fields  # type: ignore[attr-defined]
+        assert setting is not None
+        assert setting in fields["check"]
+        assert (fields["model"], fields["status"]) == (PROMPT.model, status)
