@@ -473,7 +473,7 @@ class IntentClassifier(Protocol):
     """What the user wants."""
 
     async def classify(self, text: str) -> Intent:
-        """A label with its confidence 0..1, before any floor."""
+        """A label with its confidence 0..1; `general` when the classifier itself is not sure enough."""
         ...
 
 

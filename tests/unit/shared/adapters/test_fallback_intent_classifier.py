@@ -49,7 +49,7 @@ async def test_the_local_one_stands_in_with_an_event_and_a_count(
         assert (await world.classifier.classify("parcel")).label == "order_status"
     assert [record.getMessage() for record in caplog.records] == ["intent.fallback"]
     assert "parcel" not in caplog.text
-    assert world.metrics.getvalue().count('"IntentFallback": 1') == 1
+    assert world.metrics.getvalue().count('"IntentFallback":1') == 1
 
 
 async def test_a_failing_remote_is_left_alone_for_a_while() -> None:
