@@ -92,6 +92,10 @@ def service_environment(
         "AWS_EC2_METADATA_DISABLED": "true",
     }
     if plan.model_server is not None:
+        # It has no quota of tokens: a burst shows what the stack takes, not what an account may.
+        defaults["BURSTCHAT_MODEL_TOKENS_PER_MIN"] = "0"
+        # It has no quota of tokens; how many calls a minute it takes is a figure of this machine.
+        defaults["BURSTCHAT_MODEL_TOKENS_PER_MIN"] = "0"
         own["BURSTCHAT_MODEL_BASE_URL"] = plan.model_server.url
         own["ANTHROPIC_API_KEY"] = "offline"
     return {**defaults, **{k: v for k, v in given.items() if v}, **own}

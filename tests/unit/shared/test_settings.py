@@ -212,3 +212,58 @@ def test_a_name_that_is_none_is_found_among_packed_ones_too() -> None:
 def test_a_search_service_without_address_is_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match="BURSTCHAT_OPENSEARCH_URL is missing"):
         load_settings("local_stack", {"BURSTCHAT_RETRIEVER": "opensearch"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"BURSTCHAT_GUARDRAIL_PROVIDER": "bedrock"}, "BURSTCHAT_GUARDRAIL_ID is missing"),
+        (
+            {"BURSTCHAT_GUARDRAIL_PROVIDER": "bedrock", "BURSTCHAT_GUARDRAIL_ID": "g"},
+            "BURSTCHAT_GUARDRAIL_VERSION is missing",
+        ),
+        (
+            {"BURSTCHAT_GUARDRAIL_REVIEW_CHARACTERS": "0"},
+            "BURSTCHAT_GUARDRAIL_REVIEW_CHARACTERS must be 1 or more",
+        ),
+    ],
+)
+def test_a_guardrail_that_cannot_judge_is_refused_at_start(
+    changes: dict[str, str], named: str
+) -> None:
+    worker = GATEWAY | {
+        "BURSTCHAT_KNOWLEDGE_BUCKET": "k",
+        "BURSTCHAT_RETRY_DLQ_URL": "http://localhost/rd",
+        "BURSTCHAT_MODEL_BASE_URL": "http://localhost:1",
+    }
+    load_settings("orchestrator", worker)
+    with pytest.raises(ConfigurationError, match=named):
+        load_settings("orchestrator", worker | changes)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model_id", "is_fit"),
+    [
+        ("anthropic", "claude-sonnet-5", True),
+        ("anthropic", "eu.anthropic.claude-sonnet-5", False),
+        ("bedrock", "claude-sonnet-5", False),
+        ("bedrock", "anthropic.claude-sonnet-5", True),
+        ("bedrock", "arn:aws:bedrock:eu-west-1:1:inference-profile/x", True),
+    ],
+)
+def test_a_model_id_of_the_other_provider_is_refused_by_name(
+    provider: str, model_id: str, is_fit: bool
+) -> None:
+    environ = GATEWAY | {
+        "BURSTCHAT_RETRY_DLQ_URL": "http://localhost/rd",
+        "BURSTCHAT_KNOWLEDGE_BUCKET": "b",
+        "ANTHROPIC_API_KEY": "k",
+        "BURSTCHAT_MODEL_PROVIDER": provider,
+        "BURSTCHAT_MODEL_PRIMARY": model_id,
+        "BURSTCHAT_MODEL_FAST": model_id,
+    }
+    if is_fit:
+        assert load_settings("burst_worker", environ).model.model_fast == model_id
+        return
+    with pytest.raises(ConfigurationError, match="BURSTCHAT_MODEL_PRIMARY.*BURSTCHAT_MODEL_FAST"):
+        load_settings("burst_worker", environ)

@@ -25,6 +25,13 @@ def test_the_local_defaults_are_valid_settings():
     assert settings.gateway.intake_urls == ("http://127.0.0.1:8082", "http://127.0.0.1:8092")
 
 
+def test_tokens_of_the_model_server_are_not_limited_but_those_of_a_real_provider_are():
+    real = plan_stack(LocalStackSettings(), has_model_server=False)
+    for plan, limit in ((PLAN, 0), (real, 2_000_000)):
+        settings = load_settings("local_stack", service_environment({}, plan, CREDENTIALS))
+        assert settings.model.model_tokens_per_min == limit
+
+
 def test_what_the_person_set_wins_over_local_defaults():
     person = {"BURSTCHAT_INLINE_SLOTS": "3", "BURSTCHAT_LEASE_MS": "900", "PATH": "/bin"}
     environment = service_environment(person, PLAN, CREDENTIALS)

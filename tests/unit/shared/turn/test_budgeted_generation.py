@@ -9,6 +9,7 @@ import logging
 
 import pytest
 
+from shared.contracts.identifiers import SessionId, new_turn_id
 from shared.contracts.model import ModelStopped, TextDelta
 from shared.contracts.model_budget import BudgetExchange, BudgetLine
 from shared.contracts.server_frames import ResponseCompleted, ResponseFailed, Usage
@@ -259,3 +260,36 @@ async def test_a_wait_is_logged_and_measured_without_a_word_of_the_turn(
 
     assert "turn.budget_short" in caplog.text
     assert "secret" not in json.dumps([str(record.__dict__) for record in caplog.records])
+
+
+async def test_a_hundred_detached_turns_of_one_second_are_all_answered_under_twenty_a_minute() -> (
+    None
+):
+    world = TurnWorld(["Hello"])
+    world.limit(requests=20)
+    slots = asyncio.Semaphore(20)
+
+    async def run(number: int) -> TurnResult:
+        now_ms = world.clock.now_ms()
+        session = SessionId(f"session-{number}")
+        request = await world.accept(
+            session_id=session,
+            turn_id=new_turn_id(session, now_ms, bytes(10)),
+            detached=True,
+            priority="normal",
+            limit_at_ms=now_ms + 3_600_000,
+        )
+        async with slots:
+            return await world.engine.pipeline.run(request, "queue")
+
+    async with world.running():
+        turns = [asyncio.create_task(run(number)) for number in range(100)]
+        for _ in range(320):
+            await world.clock.advance(1)
+            if all(turn.done() for turn in turns):
+                break
+
+    assert {turn.result().status for turn in turns} == {"completed"}
+    starts = sorted(call.started_at_ms for call in world.model.calls)
+    assert len(starts) == 100
+    assert all(later - first >= 60_000 for first, later in zip(starts, starts[20:], strict=False))
