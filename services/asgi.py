@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
@@ -23,6 +24,10 @@ _encode = msgspec.json.Encoder().encode
 
 class BodyTooLarge(Exception):
     """The request body is above the limit; the rest of it was not read."""
+
+
+class BodyTooSlow(Exception):
+    """The request body did not arrive in time; nobody waits for its rest."""
 
 
 class Disconnected(Exception):
@@ -51,8 +56,16 @@ def client_address(scope: Scope, headers: dict[str, str], trusted_proxies: int) 
     return str(client[0]) if client else ""
 
 
-async def read_body(receive: Receive, limit_bytes: int) -> bytes:
-    """The whole request body. Raises BodyTooLarge or Disconnected."""
+async def read_body(receive: Receive, limit_bytes: int, *, within_s: float) -> bytes:
+    """The whole request body. Raises BodyTooLarge, BodyTooSlow or Disconnected."""
+    try:
+        async with asyncio.timeout(within_s):
+            return await _read_body(receive, limit_bytes)
+    except TimeoutError as error:
+        raise BodyTooSlow from error
+
+
+async def _read_body(receive: Receive, limit_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:

@@ -11,6 +11,7 @@ from services.asgi import (
     CLOSE_HEADER,
     JSON_HEADERS,
     BodyTooLarge,
+    BodyTooSlow,
     Disconnected,
     Receive,
     Scope,
@@ -40,10 +41,14 @@ _ERRORS = {
     403: ("ForbiddenException", "Forbidden"),
     404: ("NotFoundException", "Not Found"),
     405: ("MethodNotAllowedException", "Method Not Allowed"),
+    408: ("RequestTimeoutException", "The body did not arrive in time."),
     410: ("GoneException", "The connection is gone."),
     413: ("PayloadTooLargeException", "The message is too large."),
     429: ("LimitExceededException", "The connection's outbox is full."),
 }
+
+BODY_TIMEOUT_S = 2.0
+"""As long as a worker waits for its push."""
 
 _log = Log("management_api")
 
@@ -72,9 +77,12 @@ class ManagementApi:
         path = scope.get("raw_path") or scope["path"].encode()
         segments = [unquote(part) for part in path.decode("latin-1").split("/")[1:]]
         try:
-            body = await read_body(receive, BATCH_LIMIT_BYTES)
+            body = await read_body(receive, BATCH_LIMIT_BYTES, within_s=BODY_TIMEOUT_S)
         except BodyTooLarge:
             await _fail(send, 413, close=True)
+            return
+        except BodyTooSlow:
+            await _fail(send, 408, close=True)
             return
         except Disconnected:
             return

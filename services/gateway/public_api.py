@@ -9,6 +9,7 @@ from services.asgi import (
     CLOSE_HEADER,
     App,
     BodyTooLarge,
+    BodyTooSlow,
     Disconnected,
     Receive,
     Scope,
@@ -20,6 +21,8 @@ from services.gateway.web_page import WebPage
 from shared.telemetry import Log
 
 _log = Log("public_api")
+BODY_TIMEOUT_S = 20.0
+"""For 64 KiB over a slow mobile line; a sender that drips holds a connection no longer."""
 _WITH_BODY = {"POST", "PUT", "PATCH"}
 
 
@@ -51,13 +54,17 @@ class PublicApi:
             await self._answer(scope, receive, send)
             return
         try:
-            body = await read_body(receive, self._body_limit_bytes)
+            body = await read_body(receive, self._body_limit_bytes, within_s=BODY_TIMEOUT_S)
         except BodyTooLarge:
             fault = {
                 "code": "message_too_large",
                 "message": f"A request body has at most {self._body_limit_bytes} bytes.",
             }
             await respond_json(send, 413, fault, [CLOSE_HEADER])
+            return
+        except BodyTooSlow:
+            fault = {"code": "body_too_slow", "message": "The request body did not arrive in time."}
+            await respond_json(send, 408, fault, [CLOSE_HEADER])
             return
         except Disconnected:
             return

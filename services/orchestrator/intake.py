@@ -7,12 +7,11 @@ then asks another task or enqueues the turn itself.
 
 from __future__ import annotations
 
-import asyncio
-
 from services.asgi import (
     ALIVE,
     CLOSE_HEADER,
     BodyTooLarge,
+    BodyTooSlow,
     Disconnected,
     Receive,
     Scope,
@@ -71,9 +70,8 @@ class IntakeApp:
 
     async def _receive(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                body = await read_body(receive, MESSAGE_LIMIT_BYTES)
-        except TimeoutError:
+            body = await read_body(receive, MESSAGE_LIMIT_BYTES, within_s=BODY_TIMEOUT_S)
+        except BodyTooSlow:
             fault = {"message": "the body did not arrive in time"}
             await respond_json(send, 408, fault, [CLOSE_HEADER])
         except BodyTooLarge:

@@ -8,6 +8,7 @@ import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import boto3
@@ -251,3 +252,21 @@ async def signed(
         ) as answer,
     ):
         return answer.status, await answer.text()
+
+
+@pytest.mark.parametrize(
+    ("port", "path"), [("public", "/v1/tokens"), ("private", "/@connections/x")]
+)
+async def test_a_body_that_drips_in_is_given_up(
+    world: GatewayWorld, port: str, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half-open and dripping callers hold a connection for seconds, not for ever."""
+    monkeypatch.setattr("services.gateway.public_api.BODY_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("services.gateway.management_api.BODY_TIMEOUT_S", 0.05)
+    url = urlsplit(world.http_url if port == "public" else world.private_url)
+    reader, writer = await asyncio.open_connection(url.hostname, url.port)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{{"
+    writer.write(head.encode())
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 408 ")

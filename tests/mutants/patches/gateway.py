@@ -307,4 +307,12 @@ MUTANTS = (
         "tests/unit/shared/test_telemetry.py"
         "::test_an_exception_shows_places_and_types_but_no_values",
     ),
+    Mutant(
+        "P11",
+        "a caller may drip its body for ever",
+        "services/asgi.py",
+        "async with asyncio.timeout(within_s):",
+        "async with asyncio.timeout(None):",
+        "tests/unit/services/test_asgi.py::test_a_body_that_does_not_come_is_not_waited_for",
+    ),
 )

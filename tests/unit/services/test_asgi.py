@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from services.asgi import (
     BodyTooLarge,
+    BodyTooSlow,
     Disconnected,
     Receive,
     client_address,
@@ -32,20 +34,34 @@ def part(body: bytes, *, more: bool = False) -> dict[str, Any]:
 
 
 async def test_a_body_is_read_whole_in_as_many_parts_as_it_comes() -> None:
-    assert await read_body(receiving([part(b"abc")]), 3) == b"abc"
+    assert await read_body(receiving([part(b"abc")]), 3, within_s=5) == b"abc"
     events = [part(b"a", more=True), part(b"", more=True), part(b"bc")]
-    assert await read_body(receiving(events), 3) == b"abc"
-    assert await read_body(receiving([{"type": "http.request"}]), 3) == b""
+    assert await read_body(receiving(events), 3, within_s=5) == b"abc"
+    assert await read_body(receiving([{"type": "http.request"}]), 3, within_s=5) == b""
 
 
 async def test_a_body_above_the_limit_is_not_read_on() -> None:
     with pytest.raises(BodyTooLarge):
-        await read_body(receiving([part(b"abcd", more=True)]), 3)
+        await read_body(receiving([part(b"abcd", more=True)]), 3, within_s=5)
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    parts = iter([part(b"a", more=True)])
+
+    async def receive() -> dict[str, Any]:
+        for each in parts:
+            return each
+        return await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(BodyTooSlow):
+        await read_body(receive, 3, within_s=0.01)
 
 
 async def test_half_a_body_is_none() -> None:
     with pytest.raises(Disconnected):
-        await read_body(receiving([part(b"a", more=True), {"type": "http.disconnect"}]), 3)
+        await read_body(
+            receiving([part(b"a", more=True), {"type": "http.disconnect"}]), 3, within_s=5
+        )
 
 
 def test_header_names_are_lower_case_and_repeats_are_joined() -> None:
