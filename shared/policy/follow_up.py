@@ -21,6 +21,8 @@ from shared.policy.follow_up_words import (
 LOOK_BACK_TURNS = 3
 """A title named longer ago is no longer what "it" means."""
 SUBJECTS = 3
+SURE = 0.6
+"""An intent of less confidence gives way to the title that was just talked about."""
 _MAX_WORDS = 14
 _FEW_CONTENT_WORDS = 2
 _MARKED = re.compile(r"\*\*(.+?)\*\*|\[([^\]]+)\]|[“„«\"]([^“”„«»\"]+)[”“»\"]")

@@ -17,6 +17,7 @@ from shared.policy.fanout import (
 from shared.policy.follow_up import (
     LOOK_BACK_TURNS,
     SUBJECTS,
+    SURE,
     asks,
     choose_subjects,
     marked_text,
@@ -80,8 +81,11 @@ class Understanding:
         if is_idle and not (asks(question) and points_back(question) and says_little(question, 1)):
             return wish
         is_rule = not is_idle and not TITLE_SOURCES.intersection(sources)
+        telling_words = 0 if wish.intent.confidence >= SURE else 1
         if is_rule and not (
-            says_little(question, 0) and await self._subjects(question, recalled[-1:])
+            points_back(question)
+            and says_little(question, telling_words)
+            and await self._subjects(question, recalled[-1:])
         ):
             return await self._resolve_rule(wish, recalled[-1].user_text)
         if await self._catalogue.named(question, 1):

@@ -111,6 +111,23 @@ async def test_what_seems_something_else_is_about_the_title(question: str, label
     assert (wish.intent.label, wish.search_text) == (label, f'{question} "Naruto"')
 
 
+async def test_a_title_just_named_outweighs_an_unsure_guess_at_a_rule_but_no_sure_one() -> None:
+    world = World()
+
+    async def classify(text: str) -> Intent:
+        return Intent("shipping", confidence)
+
+    world.classifier.classify = classify  # type: ignore[method-assign]
+    confidence = 0.5
+    assert (await world.read("how many volumes does it have?", ABOUT_NARUTO)).intent.label == (
+        GENERAL_INTENT
+    )
+    confidence = 0.9
+    assert (await world.read("how many volumes does it have?", ABOUT_NARUTO)).intent.label == (
+        "shipping"
+    )
+
+
 @pytest.mark.parametrize("question", ["hello", "will it rain tomorrow?", "hello that's nice"])
 async def test_idle_talk_stays_idle_talk(question: str) -> None:
     wish = await World().read(question, ABOUT_NARUTO)
