@@ -81,6 +81,23 @@ def test_read_corpus_holds_documents_to_the_rules_of_their_kinds() -> None:
     ]
 
 
+def test_read_corpus_takes_a_lexicon_and_messages_to_validate_on() -> None:
+    files = small_corpus() | {
+        "lexicon.txt": b"how much: cuanto cuesta\n",
+        "intents/validation.jsonl": b'{"text":"send it","label":"shipping"}\n\n',
+    }
+    corpus = read_corpus(files)
+    assert [(text.text, text.label) for text in corpus.validation] == [("send it", "shipping")]
+    assert corpus.lexicon
+
+
+def test_read_corpus_names_what_cannot_be_validated_on() -> None:
+    files = small_corpus() | {"intents/validation.jsonl": b'{"text":"x","label":"shipping"}\n{}\n'}
+    assert faults_of(files) == [("intents/validation.jsonl", 2)]
+    files["intents/validation.jsonl"] = b'{"text":"x","label":"nowhere"}\n'
+    assert faults_of(files) == [("intents/validation.jsonl", 0)]
+
+
 @pytest.mark.parametrize("rules", [b"", b"[]", b'{"a kind":{}}', b'{"bike":{"catalog":true}}'])
 def test_read_corpus_names_unreadable_rules_and_blames_no_document_for_them(rules: bytes) -> None:
     assert faults_of(small_corpus() | {"kinds.json": rules}) == [("kinds.json", 0)]
