@@ -23,7 +23,7 @@ PARTS = {
         "tests/infra",
     ],
     # Runs its seeds in a process for each processor.
-    "simulation": [*_PYTEST, "tests/simulation"],
+    "simulation": [*_PYTEST, "tests/simulation", "tests/policies"],
     # These measure a whole stack, which takes the machine for itself.
     "e2e, browser": [*_PYTEST, "tests/e2e", "tests/browser"],
     "chaos": [*_PYTEST, "tests/chaos"],

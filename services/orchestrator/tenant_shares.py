@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 
 WAITING_MEMORY_MS = 5_000
-DEMAND_MEMORY_MS = 60_000
+DEMAND_MEMORY_MS = 300_000
 TENANTS_REMEMBERED = 1_000
-KEPT_PART = 8
+KEPT_PART = 4
 """At most one of so many slots is kept free for tenants who used it lately."""
+SPARE_SLOTS = 2
+"""Kept for such a tenant beyond what it used at once: sooner or later everybody needs more than ever before."""
 
 
 class TenantShares:
     """Slots held per tenant, who lately wanted how many at once, and who lately found none.
 
     A tenant may use every slot while it is alone. From the moment another one overflows it yields beyond half of
-    them. Beyond an equal share it also leaves free what others used at once during the last minute, so that a quiet
+    them. Beyond an equal share it also leaves free what others used at once during the last minutes, so that a quiet
     tenant need not wait first for its share to be cleared.
     """
 
@@ -64,7 +66,10 @@ class TenantShares:
         share = max(1, self._slots // (len(wanted) + 1))
         if not wanted or self._running[tenant] < share:
             return False
-        kept = sum(max(0, min(peak, share) - self._running[name]) for name, peak in wanted.items())
+        kept = sum(
+            max(0, min(peak + SPARE_SLOTS, share) - self._running[name])
+            for name, peak in wanted.items()
+        )
         free = self._slots - self._running.total()
         return free <= min(kept, max(1, self._slots // KEPT_PART))
 
