@@ -10,6 +10,8 @@ _CORPUS = "shared/policy/corpus.py"
 _CORPUS_TEST = "tests/unit/shared/policy/test_corpus.py"
 _DOCUMENTS = "shared/policy/documents.py"
 _DOCUMENTS_TEST = "tests/unit/shared/policy/test_documents.py"
+_LINEAR_TEST = "tests/unit/shared/adapters/test_linear_intent_classifier.py"
+_FALLBACK_TEST = "tests/unit/shared/adapters/test_fallback_intent_classifier.py"
 
 MUTANTS = (
     Mutant(
@@ -84,5 +86,30 @@ MUTANTS = (
         "        pass\n",
         "tests/unit/infra/local/test_knowledge.py"
         "::test_each_fault_of_a_folder_is_a_sentence_with_its_file_and_line",
+    ),
+    Mutant(
+        "intent",
+        "a guess of any confidence is acted on",
+        "shared/adapters/linear_intent_classifier.py",
+        "return settle_intent(index.intents.guess(rows)[0], index.intents.floor)",
+        "return settle_intent(index.intents.guess(rows)[0], 0)",
+        f"{_LINEAR_TEST}::test_a_guess_below_the_floor_of_the_index_is_general",
+    ),
+    Mutant(
+        "intent",
+        "a failing endpoint is asked for every turn",
+        "shared/adapters/fallback_intent_classifier.py",
+        "self._rests_until_s = self._clock.monotonic_s() + self._rest_ms / 1000",
+        "self._rests_until_s = self._clock.monotonic_s()",
+        f"{_FALLBACK_TEST}::test_a_failing_remote_is_left_alone_for_a_while",
+    ),
+    Mutant(
+        "intent",
+        "names of documents are words like any other",
+        "shared/policy/lexicon.py",
+        "phrases[name] = (meaning,)",
+        "phrases.setdefault(name, (name,))",
+        "tests/unit/shared/policy/test_lexicon.py"
+        "::test_lexicon_of_a_corpus_knows_titles_and_traits_but_no_policies",
     ),
 )

@@ -267,3 +267,26 @@ def test_a_model_id_of_the_other_provider_is_refused_by_name(
         return
     with pytest.raises(ConfigurationError, match="BURSTCHAT_MODEL_PRIMARY.*BURSTCHAT_MODEL_FAST"):
         load_settings("burst_worker", environ)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({}, "BURSTCHAT_SAGEMAKER_ENDPOINT is missing"),
+        (
+            {"BURSTCHAT_SAGEMAKER_ENDPOINT": "e", "BURSTCHAT_SAGEMAKER_TIMEOUT_MS": "300"},
+            r"BURSTCHAT_SAGEMAKER_TIMEOUT_MS \(300\) must be less than BURSTCHAT_SOURCE_TIMEOUT_MS",
+        ),
+    ],
+)
+def test_an_intent_endpoint_without_a_name_or_with_too_much_time_is_refused_at_start(
+    changes: dict[str, str], named: str
+) -> None:
+    environ = GATEWAY | {
+        "BURSTCHAT_RETRY_DLQ_URL": "http://localhost/rd",
+        "BURSTCHAT_KNOWLEDGE_BUCKET": "b",
+        "ANTHROPIC_API_KEY": "k",
+        "BURSTCHAT_INTENT_CLASSIFIER": "sagemaker",
+    }
+    with pytest.raises(ConfigurationError, match=named):
+        load_settings("burst_worker", environ | changes)

@@ -24,10 +24,18 @@ def test_decode_gives_back_what_was_encoded() -> None:
     assert read.fingerprints == INDEX.fingerprints
     assert (read.prompt, read.assistant) == (INDEX.prompt, INDEX.assistant)
     assert decode_index(encode_index(replace(INDEX, blocked=("secret plan",))), "fake-64").blocked
-    assert read.intents.labels == INDEX.intents.labels
+    assert (read.intents.labels, read.intents.floor) == (INDEX.intents.labels, 0)
     assert np.array_equal(read.vectors, INDEX.vectors)
     assert np.array_equal(read.intents.weights, INDEX.intents.weights)
     assert np.array_equal(read.intents.bias, INDEX.intents.bias)
+
+
+def test_decode_gives_back_the_dictionary_and_the_floor() -> None:
+    forms = {"colis": ("parcel",)}
+    index = replace(INDEX, forms=forms, intents=replace(INDEX.intents, floor=0.4))
+    read = decode_index(encode_index(index), "fake-64")
+    assert read.intents.floor == 0.4
+    assert read.lexicon.read("colis: Sea Song") == ["parcel", "title"]
 
 
 def test_encode_is_the_same_for_the_same_index() -> None:

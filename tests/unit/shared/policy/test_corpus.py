@@ -152,3 +152,27 @@ def test_read_corpus_takes_blocked_phrases_and_names_those_that_are_none() -> No
     assert not is_corpus_file("guardrails/pii.jsonl")
     files["guardrails/blocked.txt"] = b"fine words\nab\n"
     assert faults_of(files) == [("guardrails/blocked.txt", 2)]
+
+
+def test_read_corpus_takes_a_lexicon_and_messages_to_validate_by() -> None:
+    files = small_corpus() | {
+        "lexicon.txt": b"parcel: colis\n",
+        "intents/validation.jsonl": b'{"label":"shipping","text":"send it to Rome"}\n\n',
+    }
+    corpus = read_corpus(files)
+    assert corpus.lexicon == {"parcel": ("parcel",), "colis": ("parcel",)}
+    assert [text.text for text in corpus.validation] == ["send it to Rome"]
+    assert len(corpus.examples) == 10
+
+
+def test_read_corpus_names_the_line_of_a_lexicon_or_validation_part_that_it_cannot_read() -> None:
+    files = small_corpus() | {
+        "lexicon.txt": b"# words\nparcel colis\n",
+        "intents/validation.jsonl": b'{"label":"shipping","text":"x"}\nnot json\n',
+    }
+    assert faults_of(files) == [("intents/validation.jsonl", 2), ("lexicon.txt", 2)]
+
+
+def test_read_corpus_refuses_to_validate_by_an_intent_without_examples() -> None:
+    files = small_corpus() | {"intents/validation.jsonl": b'{"label":"returns","text":"x"}\n'}
+    assert faults_of(files) == [("intents/validation.jsonl", 0)]

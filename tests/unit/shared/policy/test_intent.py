@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.policy.intent import JudgedGuess, choose_floor
+from shared.policy.intent import JudgedGuess, calibration_error, choose_floor
 
 GUESSES = st.lists(st.builds(JudgedGuess, st.floats(0, 1), st.booleans()), max_size=30)
 
@@ -28,3 +28,10 @@ def test_choose_floor_is_never_worse_than_no_floor(guesses: list[JudgedGuess]) -
     floor = choose_floor(guesses)
     assert 0 <= floor <= 1
     assert gain(floor) >= gain(0)
+
+
+def test_calibration_error_is_the_distance_of_confidence_from_being_right() -> None:
+    sure = [JudgedGuess(0.95, True), JudgedGuess(0.95, False)]
+    assert calibration_error(sure) == pytest.approx(0.45)
+    assert calibration_error([JudgedGuess(1.0, True), JudgedGuess(0.0, False)]) == 0
+    assert calibration_error([]) == 0
