@@ -19,8 +19,8 @@ TURNS: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
         ("If you like Berserk", "Claymore", "(mature)"),
         ("Claymore",),
     ),
-    ("How many volumes does the first one have?", ("Volumes: ",), ("D.Gray-man",)),
-    ("Who wrote it?", ("by Katsura Hoshino",), ("D.Gray-man",)),
+    ("How many volumes does the first one have?", ("volumes: 28",), ("D.Gray-man",)),
+    ("Who wrote it?", ("is by Katsura Hoshino",), ("D.Gray-man",)),
     ("Where is my order?", ("MA-10482", "shipped", "Vinland Saga"), ("Your order MA-10482",)),
     ("When will it arrive?", ("MA-10482", "expected on"), ("Your order MA-10482",)),
     (

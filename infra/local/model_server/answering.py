@@ -118,18 +118,22 @@ def _tell(question: str, passages: Sequence[Element], wanted: frozenset[str], *,
     chosen = [each for each, score in zip(passages, scores, strict=True) if 2 * score >= best]
     chosen.sort(key=lambda each: -scores[passages.index(each)])
     chosen = list({each.title: each for each in reversed(chosen)}.values())[::-1]
-    return "\n\n".join(
-        f"**{each.title}**: {_told_of(question, each, wanted)}"
-        for each in chosen[: most if best else 1]
-    )
+    return "\n\n".join(_told_of(question, each, wanted) for each in chosen[: most if best else 1])
 
 
 def _told_of(question: str, page: Element, wanted: frozenset[str]) -> str:
-    author, facts = asked_author(question, page.body), asked_facts(question, page.body)
-    if author or facts:
-        about = [*([author] if author else []), *([f"{'; '.join(facts)}."] if facts else [])]
-        return " ".join(part[0].upper() + part[1:] for part in about)
-    return " ".join(best_sentences(page.body, wanted, _MAX_SENTENCES))
+    name = f"**{page.title}**"
+    by = f"{page.title} by "
+    author = asked_author(question, page.body)
+    facts = "; ".join(asked_facts(question, page.body))
+    if author.startswith(by):
+        return f"{name} is by {author.removeprefix(by).rstrip('.')}{facts and f'; {facts}'}."
+    if facts:
+        return f"{name} – {facts}."
+    told = best_sentences(page.body, wanted, _MAX_SENTENCES)
+    if told and told[0].startswith(by):
+        name = f"{name} by {told.pop(0).removeprefix(by).rstrip('.')}"
+    return f"{name}: {' '.join(told)}" if told else f"{name}."
 
 
 def _without_lead(element: Element) -> str:

@@ -53,17 +53,18 @@ def test_every_answer_says_once_that_an_offline_model_wrote_it(question: str) ->
 
 def test_a_question_for_facts_is_answered_with_those_facts_alone() -> None:
     assert answer("How many volumes of Berserk, and is it finished?", PASSAGES).startswith(
-        "**Berserk**: Volumes: 43; status: ongoing.\n"
+        "**Berserk** – volumes: 43; status: ongoing.\n"
     )
-    assert answer("Who wrote Berserk?", PASSAGES).startswith(
-        "**Berserk**: Berserk by Kentaro Miura.\n"
+    assert answer("Who wrote Berserk?", PASSAGES).startswith("**Berserk** is by Kentaro Miura.\n")
+    assert answer("Who wrote Berserk and how old is it?", PASSAGES).startswith(
+        "**Berserk** is by Kentaro Miura; age: mature.\n"
     )
 
 
 def test_a_title_is_told_of_by_its_description() -> None:
     said = answer("Tell me about Berserk", PASSAGES)
 
-    assert "A mercenary is hunted by demons." in said
+    assert said.startswith("**Berserk** by Kentaro Miura: A mercenary is hunted by demons.")
     assert "Volumes" not in said
     assert "Refunds" not in said
 
