@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -63,37 +64,47 @@ def scan_cards(plain: str, start: int = 0, *, is_whole: bool = True) -> CardScan
     With `is_whole` False the text may go on.
     """
     spans: list[Span] = []
-    for run in _RUN.finditer(plain, start):
-        is_open = not is_whole and _OPEN_END.match(plain, run.end()) is not None
-        groups = [Span(*group.span()) for group in _GROUP.finditer(plain, *run.span())]
-        first = 1 if plain[: groups[0].start][-1:].isdigit() else 0  # the rest of a longer number
-        while first < len(groups):
-            last, is_decided = _longest_card(plain, groups, first, is_open)
+    for found in _RUN.finditer(plain, start):
+        run = _Run(plain, *found.span())
+        is_open = not is_whole and _OPEN_END.match(plain, found.end()) is not None
+        # Digits that continue what stands before `start` are the rest of a longer number.
+        first = 1 if plain[max(0, found.start() - 1) : found.start()].isdigit() else 0
+        while first < len(run.groups):
+            last, is_decided = run.longest_card(first, is_open)
             if not is_decided:
-                return CardScan(spans, groups[first].start)
+                return CardScan(spans, run.groups[first].start)
             if last is not None:
-                spans.append(Span(groups[first].start, groups[last].end))
+                spans.append(Span(run.groups[first].start, run.groups[last].end))
             first = (first if last is None else last) + 1
     return CardScan(spans, len(plain))
 
 
-def _longest_card(
-    plain: str, groups: list[Span], first: int, is_open: bool
-) -> tuple[int | None, bool]:
-    """The last group of the longest card number that begins with group `first`, and whether that is certain."""
-    if plain[groups[first].start] not in _FIRST_DIGITS:
-        return None, True
-    digits = ""
-    longest = None
-    for last in range(first, len(groups)):
-        digits += plain[slice(*groups[last])]
-        if len(digits) > MAX_DIGITS:
-            return longest, True
-        if is_card_number(digits):
-            window = groups[first : last + 1]
-            if _is_spaced_like_a_card(window) and not _is_hex(plain, window):
+class _Run:
+    """Groups of digits with nothing but separators between them."""
+
+    def __init__(self, plain: str, start: int, end: int) -> None:
+        self.groups = [Span(*group.span()) for group in _GROUP.finditer(plain, start, end)]
+        self._plain = plain
+        self._digits = "".join(plain[slice(*group)] for group in self.groups)
+        sizes = (end - start for start, end in self.groups)
+        self._begins = list(accumulate(sizes, initial=0))  # of each group in `_digits`
+
+    def longest_card(self, first: int, is_open: bool) -> tuple[int | None, bool]:
+        """The last group of the longest card number that begins with group `first`, and whether that is certain."""
+        begin = self._begins[first]
+        if self._digits[begin] not in _FIRST_DIGITS:
+            return None, True
+        longest = None
+        for last in range(first, len(self.groups)):
+            end = self._begins[last + 1]
+            if end - begin > MAX_DIGITS:
+                return longest, True
+            if end - begin < _MIN_DIGITS or not is_card_number(self._digits[begin:end]):
+                continue
+            window = self.groups[first : last + 1]
+            if _is_spaced_like_a_card(window) and not _is_hex(self._plain, window):
                 longest = last
-    return longest, not is_open
+        return longest, not is_open
 
 
 def _is_spaced_like_a_card(groups: list[Span]) -> bool:
