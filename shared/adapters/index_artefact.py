@@ -1,7 +1,8 @@
 """The knowledge index as one file: everything that a worker needs to know, ready to be mapped into memory.
 
-Layout: 8 bytes magic, header length and CRC-32 of all that follows (both unsigned 32-bit little-endian), header as
-JSON, blanks up to a multiple of 64, then the arrays as little-endian float32, each beginning at a multiple of 64.
+Layout: 8 bytes magic, header length and CRC-32 (both unsigned 32-bit little-endian), header as JSON, blanks up to a
+multiple of 64, then the arrays as little-endian float32, each beginning at a multiple of 64. The checksum covers the
+header length and all that follows.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from shared.policy.lexicon import Lexicon, lexicon_of
 
 # Raise it whenever the layout, the cutting or embedding of passages or the intent features change: older artefacts
 # are then refused by new readers and rebuilt by the next refresh, though no document has changed.
-SCHEMA = 3
+SCHEMA = 4
 _MAGIC = b"BCINDEX\n"
 _PREAMBLE = struct.Struct("<8sII")
+_LENGTH = struct.Struct("<I")
 _ALIGNMENT = 64
 
 
@@ -112,7 +114,7 @@ def encode_index(index: KnowledgeIndex) -> bytes:
         raw = np.ascontiguousarray(array, "<f4").tobytes()
         parts += [raw, b"\0" * _padding(len(raw))]
     body = b"".join(parts)
-    return _PREAMBLE.pack(_MAGIC, len(header), zlib.crc32(body)) + body
+    return _PREAMBLE.pack(_MAGIC, len(header), _checksum(len(header), body)) + body
 
 
 def decode_index(raw: bytes | mmap.mmap, embedding: str) -> KnowledgeIndex:
@@ -127,7 +129,7 @@ def decode_index(raw: bytes | mmap.mmap, embedding: str) -> KnowledgeIndex:
     if magic != _MAGIC:
         raise IncompatibleIndex("the file is not an index artefact")
     body = view[_PREAMBLE.size :]
-    if zlib.crc32(body) != checksum:
+    if _checksum(header_bytes, body) != checksum:
         raise IncompatibleIndex("the index artefact is damaged (checksum)")
     header = _read_header(body[:header_bytes], embedding)
     start = _PREAMBLE.size + header_bytes
@@ -148,6 +150,10 @@ def decode_index(raw: bytes | mmap.mmap, embedding: str) -> KnowledgeIndex:
         assistant=header.assistant,
         forms=header.forms,
     )
+
+
+def _checksum(header_bytes: int, body: bytes | memoryview) -> int:
+    return zlib.crc32(body, zlib.crc32(_LENGTH.pack(header_bytes)))
 
 
 def _read_header(raw: memoryview, embedding: str) -> _Header:

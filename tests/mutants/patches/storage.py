@@ -154,7 +154,7 @@ MUTANTS = (
         "index",
         "a damaged index is read",
         _INDEX,
-        "if zlib.crc32(body) != checksum:",
+        "if _checksum(header_bytes, body) != checksum:",
         "if False:",
         f"{_INDEX_TEST}::test_decode_refuses_any_changed_byte",
     ),

@@ -265,7 +265,7 @@ def test_a_model_id_of_the_other_provider_is_refused_by_name(
     if is_fit:
         assert load_settings("burst_worker", environ).model.model_fast == model_id
         return
-    with pytest.raises(ConfigurationError, match="BURSTCHAT_MODEL_PRIMARY.*BURSTCHAT_MODEL_FAST"):
+    with pytest.raises(ConfigurationError, match=r"BURSTCHAT_MODEL_PRIMARY.*BURSTCHAT_MODEL_FAST"):
         load_settings("burst_worker", environ)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.adapters import index_artefact
@@ -69,6 +69,7 @@ def test_decode_refuses_other_files(raw: bytes) -> None:
         decode_index(raw, "fake-64")
 
 
+@example(at=8, difference=1)
 @given(st.integers(0, len(RAW) - 1), st.integers(1, 255))
 def test_decode_refuses_any_changed_byte(at: int, difference: int) -> None:
     damaged = bytearray(RAW)
@@ -85,7 +86,7 @@ def test_decode_refuses_a_cut_file(length: int) -> None:
 
 def test_decode_refuses_arrays_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     header_bytes = struct.unpack_from("<I", RAW, 8)[0]
-    monkeypatch.setattr(index_artefact.zlib, "crc32", lambda body: 0)
+    monkeypatch.setattr(index_artefact, "_checksum", lambda header_bytes, body: 0)
     preamble = struct.pack("<8sII", b"BCINDEX\n", header_bytes, 0)
     with pytest.raises(IncompatibleIndex, match="do not fit"):
         decode_index(preamble + RAW[16:-4_000], "fake-64")
@@ -99,6 +100,6 @@ def test_decode_refuses_vectors_that_are_fewer_than_the_passages() -> None:
 
 def test_decode_refuses_a_header_that_is_not_json() -> None:
     body = b"{" + b" " * 63
-    raw = struct.pack("<8sII", b"BCINDEX\n", 1, zlib.crc32(body)) + body
+    raw = struct.pack("<8sII", b"BCINDEX\n", 1, zlib.crc32(body, zlib.crc32(b"\1\0\0\0"))) + body
     with pytest.raises(IncompatibleIndex, match="header"):
         decode_index(raw, "fake-64")
