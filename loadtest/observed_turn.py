@@ -16,6 +16,8 @@ from shared.contracts.server_frames import (
     TerminalFrame,
 )
 
+REPEATED = "frame repeated"
+
 
 @dataclass
 class ObservedTurn:
@@ -77,7 +79,7 @@ class ObservedTurn:
         if self._terminals:
             self.faults.append("frame after the end")
         if frame.attempt == self.state.attempt and frame.seq <= self.state.last_seq:
-            self.faults.append("frame repeated")
+            self.faults.append(REPEATED)
         elif frame.attempt == self.state.attempt and frame.seq > self.state.last_seq + 1:
             self.faults.append("frames out of order")
         if isinstance(frame, ResponseStarted):

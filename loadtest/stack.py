@@ -6,18 +6,26 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 BURSTCHAT = Path(sys.executable).parent / "burstchat"
 
 
-def chat_url() -> str | None:
-    """The WebSocket address of the running stack, None when none runs."""
+def status() -> dict[str, Any] | None:
+    """What `burstchat status --json` says of the running stack, None when none runs."""
     done = subprocess.run(
         [str(BURSTCHAT), "status", "--json"], capture_output=True, text=True, check=False
     )
     if done.returncode:
         return None
-    url: str | None = json.loads(done.stdout)["urls"].get("websocket")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found if found["urls"].get("websocket") else None
+
+
+def chat_url() -> str | None:
+    """The WebSocket address of the running stack, None when none runs."""
+    found = status()
+    url: str | None = found["urls"]["websocket"] if found else None
     return url
 
 

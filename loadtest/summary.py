@@ -8,6 +8,8 @@ from statistics import quantiles
 
 from loadtest.observed_turn import ObservedTurn
 
+RIGHT_SHARE = 0.3
+PREDICTIONS_NEEDED = 100
 PATHS = {"inline": "inline (ECS)", "burst": "burst (Lambda)", "queue": "queue (ECS)"}
 
 
@@ -37,6 +39,7 @@ def summarise(turns: Sequence[ObservedTurn], length_s: float) -> str:
     refused = Counter(turn.rejected for turn in turns if turn.rejected)
     lines.append("")
     lines.append("refused    " + (_counts(refused) or "none"))
+    lines.append("predicted  " + predictions(turns))
     lines.append("faults     " + (_counts(faults_of(turns)) or "none"))
     lines.append("verdict    " + verdict(turns, length_s))
     return "\n".join(lines)
@@ -52,6 +55,17 @@ def verdict(turns: Sequence[ObservedTurn], length_s: float) -> str:
     overflow = f"{burst} of them overflowed to Lambda" if burst else "nothing overflowed"
     whole = "every accepted turn ended whole" if not faulty else f"{faulty} faults, see above"
     return f"{accepted} turns in {length_s:.0f} s, {overflow}; {whole}."
+
+
+def predictions(turns: Sequence[ObservedTurn]) -> str:
+    """By what share of the true wait the first `chat.queued` of half of the turns was wrong at most."""
+    errors = [turn.prediction_error for turn in turns if turn.prediction_error is not None]
+    if not errors:
+        return "no turn waited long enough to be told"
+    median = percentile([round(error * 1_000) for error in errors], 0.5) or 0
+    words = "right" if median <= RIGHT_SHARE * 1_000 else "more than 30 % wrong"
+    enough = "" if len(errors) >= PREDICTIONS_NEEDED else f" (fewer than {PREDICTIONS_NEEDED})"
+    return f"{len(errors)} waits{enough}, half of them within {median / 10:.0f} %: {words}"
 
 
 def percentile(values: Sequence[int], share: float) -> int | None:
