@@ -13,6 +13,7 @@ MAX_DIGITS = 19
 _MIN_DIGITS = 13
 _SEPARATORS = f" .,\\-_\n{INVISIBLE}"
 _RUN = re.compile(f"[0-9]+(?:[{_SEPARATORS}]{{1,3}}[0-9]+)*")
+_SINGLE_BEFORE = re.compile(f"(?<![0-9])[0-9][{_SEPARATORS}]{{1,3}}\\Z")
 _GROUP = re.compile("[0-9]+")
 _OPEN_END = re.compile(f"[{_SEPARATORS}]{{0,3}}\\Z")
 _HEX_TOKEN = re.compile("(?<![0-9A-Za-z])[0-9A-Fa-f]{1,64}\\Z")
@@ -94,6 +95,8 @@ class _Run:
         begin = self._begins[first]
         if self._digits[begin] not in _FIRST_DIGITS:
             return None, True
+        if self._continues_single_digits(first) and not (is_open and first == len(self.groups) - 1):
+            return None, True
         longest = None
         for last in range(first, len(self.groups)):
             end = self._begins[last + 1]
@@ -105,6 +108,13 @@ class _Run:
             if _is_spaced_like_a_card(window) and not _is_hex(self._plain, window):
                 longest = last
         return longest, not is_open
+
+    def _continues_single_digits(self, at: int) -> bool:
+        """True within a row of single digits: only a whole row is read as a number, not every part of it."""
+        start, end = self.groups[at]
+        if end - start > 1:
+            return False
+        return _SINGLE_BEFORE.search(self._plain, max(0, start - 4), start) is not None
 
 
 def _is_spaced_like_a_card(groups: list[Span]) -> bool:
