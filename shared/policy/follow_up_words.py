@@ -19,7 +19,8 @@ _EMPTY_WORDS = (
     "should have has had i d m s ll ve re t you me my we us there here what which who whom when where why how many "
     "much long old good any some please tell about more so then ok okay yes no not also too just really very want "
     "like sounds great nice cool perfect "
-    "der die das ein eine einen und oder von zu in auf für mit ist sind war hat haben kann ich du wir was wer wann wo wie viele "
+    "der die das ein eine einen und oder von zu in auf für mit ist sind war hat haben kann ich du wir "
+    "was wer wann wo wie viele "
     "le la les l un une de des d du et ou à en pour avec est sont a ont je tu nous que qui qu ce c combien "
     "el lo los las un una de y o en para con es son ha han yo tú qué quién cuándo dónde cuántos cuántas"
 )

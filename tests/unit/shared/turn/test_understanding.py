@@ -143,6 +143,14 @@ async def test_an_order_asked_about_is_still_meant_by_when_it_will_arrive() -> N
     assert wish.search_text == "where is my order when will it arrive?"
 
 
+async def test_another_question_about_the_same_order_keeps_its_intent() -> None:
+    wish = await World().read("is that order late?", ("where is my order", "On its way."))
+
+    assert wish == Wish(
+        Intent("order_status", 0.9), "where is my order is that order late?", leans=True
+    )
+
+
 async def test_a_question_about_rules_takes_the_one_before_with_it_only_when_it_points_back() -> (
     None
 ):
