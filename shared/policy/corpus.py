@@ -36,6 +36,8 @@ LEXICON_NAME = "lexicon.txt"
 VALIDATION_NAME = "intents/validation.jsonl"
 PASSAGES_LIMIT = 20_000
 """Of this many a search takes some milliseconds, and the index some dozens of megabytes."""
+EXAMPLES_LIMIT = 3_000
+"""Learning from this many takes some ten seconds and half a gigabyte, and both grow with their square."""
 _INTENTS_FOLDER = "intents/"
 _MIN_EXAMPLES = 5
 _MIN_LABELS = 2
@@ -173,6 +175,9 @@ class _CorpusReader:
             faults.append(MalformedDocument(ASSISTANT_NAME, 0, "is missing"))
         if len({example.label for example in self._examples}) < _MIN_LABELS:
             faults.append(MalformedDocument(_INTENTS_FOLDER, 0, "holds fewer than two intents"))
+        if len(self._examples) > EXAMPLES_LIMIT:
+            reason = f"holds {len(self._examples)} examples, more than {EXAMPLES_LIMIT}"
+            faults.append(MalformedDocument(_INTENTS_FOLDER, 0, reason))
         faults.extend(self._foreign_labels())
         documents = tuple(self._documents.values())
         passages = tuple(

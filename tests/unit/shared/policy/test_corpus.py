@@ -176,3 +176,10 @@ def test_read_corpus_names_the_line_of_a_lexicon_or_validation_part_that_it_cann
 def test_read_corpus_refuses_to_validate_by_an_intent_without_examples() -> None:
     files = small_corpus() | {"intents/validation.jsonl": b'{"label":"returns","text":"x"}\n'}
     assert faults_of(files) == [("intents/validation.jsonl", 0)]
+
+
+def test_read_corpus_refuses_more_examples_than_can_be_learnt_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus_module, "EXAMPLES_LIMIT", 9)
+    assert faults_of(small_corpus()) == [("intents/", 0)]
