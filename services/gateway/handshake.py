@@ -26,7 +26,7 @@ from shared.policy.backoff import spread_ms
 
 USER_AGENT_LIMIT = 256
 DRAIN_RETRY_S = 1
-UNAVAILABLE_RETRY_S = 2
+UNAVAILABLE_RETRY_MS = 2_000
 RETRY_MAX_S = 60
 
 
@@ -108,14 +108,20 @@ class Handshakes:
             subprotocol=SUBPROTOCOL if SUBPROTOCOL in subprotocols else None,
         )
 
+    def unavailable(self) -> Denied:
+        """Nobody can be asked just now; the next second would be too soon for everybody at once."""
+        return self._come_back_after(UNAVAILABLE_RETRY_MS, "Try again.")
+
     def new_connection_id(self) -> ConnectionId:
         """16 characters that nobody can guess."""
         return ConnectionId(self._random_id(12))
 
-    def _come_back_after(self, wait_ms: int) -> Denied:
+    def _come_back_after(
+        self, wait_ms: int, message: str = "Too many connections at once."
+    ) -> Denied:
         spread_s = spread_ms(wait_ms, self._randomness.uniform(0, 1)) / 1_000
         after_s = min(RETRY_MAX_S, math.ceil(spread_s))
-        return Denied(503, "unavailable", "Too many connections at once.", after_s)
+        return Denied(503, "unavailable", message, after_s)
 
     def _random_id(self, size_bytes: int) -> str:
         return base64.urlsafe_b64encode(self._randomness.token_bytes(size_bytes)).decode()

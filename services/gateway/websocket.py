@@ -11,7 +11,6 @@ from services.asgi import Receive, Scope, Send
 from services.gateway.connection import Connection, Perform
 from services.gateway.connections import Connections
 from services.gateway.handshake import (
-    UNAVAILABLE_RETRY_S,
     Admitted,
     Denied,
     Handshakes,
@@ -96,7 +95,7 @@ class WebSocketEndpoint:
             )
         except ChatError as error:
             _log.warning("socket.refused", error_type=type(error).__name__)
-            await _deny(send, Denied(503, "unavailable", "Try again.", UNAVAILABLE_RETRY_S))
+            await _deny(send, self._handshakes.unavailable())
             return
         if not is_registered:
             await _close_too_many(send, admitted)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from shared.policy.admission import BurstLimits
 from shared.policy.limits import AnswerPlan, DetachedLimits, FlushLimits, PushLimits, TurnLimits
-from shared.policy.load_level import answer_plan
+from shared.policy.load_level import LoadLevel, answer_plan
 from shared.policy.receiving import ReceiveLimits, served_queues
 from shared.policy.sweeping import SweepLimits
 from shared.settings import Role, Settings
+from shared.telemetry import Metrics
 from shared.turn.load_watch import LoadWatch
 
 
@@ -107,7 +108,16 @@ def normal_plan(settings: Settings) -> AnswerPlan:
     )
 
 
-def answer_plans(settings: Settings, watch: LoadWatch) -> Callable[[], AnswerPlan]:
-    """How turns are answered, read once per turn: the load level shortens and cheapens."""
+def answer_plans(
+    settings: Settings, watch: LoadWatch, metrics: Metrics
+) -> Callable[[], AnswerPlan]:
+    """How turns are answered, read once per turn: the load level shortens and cheapens, and that is counted."""
     normal = normal_plan(settings)
-    return lambda: answer_plan(watch.level, normal, settings.model.model_fast)
+
+    def plan() -> AnswerPlan:
+        level = watch.level
+        if level > LoadLevel.NORMAL:
+            metrics.count("BrownoutTurns", load_level=level.name.lower())
+        return answer_plan(level, normal, settings.model.model_fast)
+
+    return plan

@@ -116,7 +116,7 @@ async def open_worker(
         engine = TurnEngine(
             ports,
             system_prompt=lambda: index.current().prompt,
-            plan=answer_plans(settings, watch),
+            plan=answer_plans(settings, watch, metrics),
             worker=worker,
             clock=clock,
             randomness=randomness,

@@ -9,6 +9,7 @@ from shared.contracts.load import FleetLoad
 from shared.errors import DependencyUnavailable
 from shared.policy.load_level import LevelState, LoadLevel, next_level
 from shared.policy.queue_forecast import QueueForecast
+from shared.policy.wait_estimate import estimate_wait_ms
 from shared.ports import LoadBoard
 from shared.telemetry import Log
 
@@ -64,6 +65,11 @@ class LoadWatch:
         state = next_level(self._state, self.fleet, self._burst_capacity_turns, now_s * 1000)
         if state.level != self._state.level:
             _log.info(
-                "load.level", load_level=state.level.name.lower(), waiting=self.fleet.burst_waiting
+                "load.level",
+                load_level=state.level.name.lower(),
+                before=self._state.level.name.lower(),
+                waiting=self.fleet.burst_waiting,
+                predicted_wait_ms=estimate_wait_ms(self.fleet, self._burst_capacity_turns),
+                burst_per_s=round(self.fleet.burst_per_s, 1),
             )
         self._state = state
