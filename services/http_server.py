@@ -11,6 +11,7 @@ from typing import Any
 
 import uvicorn
 
+from services.http_protocol import HttpProtocol
 from shared.errors import ConfigurationError
 
 # Above the load balancer's idle time-out (120 s): the side that closes an idle connection first must be the one
@@ -58,7 +59,7 @@ class HttpServer:
         self._server = _Server(
             uvicorn.Config(
                 app,
-                http=chosen.pop("http", "httptools"),
+                http=chosen.pop("http", HttpProtocol),
                 lifespan="off",
                 log_config=None,
                 access_log=False,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from services.asgi import Scope
 from services.gateway.http_socket import Transport
+from services.http_protocol import HttpProtocol
 
 _EXTENSION = "burstchat.transport"
 
 
-class GatewayHttpProtocol(HttpToolsProtocol):
+class GatewayHttpProtocol(HttpProtocol):
     """Puts the request's transport into the ASGI scope."""
 
     def on_message_begin(self) -> None:

@@ -315,4 +315,21 @@ MUTANTS = (
         "async with asyncio.timeout(None):",
         "tests/unit/services/test_asgi.py::test_a_body_that_does_not_come_is_not_waited_for",
     ),
+    Mutant(
+        "P11",
+        "a head may come for ever",
+        "services/http_protocol.py",
+        "        if self._awaited is None:\n            self._await_head()\n",
+        "",
+        "tests/unit/services/test_http_protocol.py"
+        "::test_a_second_head_that_does_not_come_is_given_up_as_well",
+    ),
+    Mutant(
+        "P11",
+        "a head may have any size",
+        "services/http_protocol.py",
+        "if self._head_bytes > HEAD_LIMIT_BYTES:",
+        "if False:",
+        "tests/unit/services/test_http_protocol.py::test_a_head_without_end_is_cut_at_its_limit",
+    ),
 )
