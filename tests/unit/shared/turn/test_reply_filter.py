@@ -86,7 +86,7 @@ def test_text_without_digits_is_released_at_once_and_whole(text: str) -> None:
         (["\n", " ", "Hi"], ["", "", "\n Hi", ""]),
         ([" 4", "2 "], ["", "", " 42 "]),
         (["4" * 20, "4"], ["4" * 20, "4", ""]),
-        (["no 1 4", "111 1111 1111 1111."], ["no 1 ", "[card].", ""]),
+        (["no 1 4", "111 1111 1111 1111!"], ["no 1 ", "[card]!", ""]),
         ([f"pay {CARD} do", "g"], ["pay ", "[card] dog", ""]),
     ],
 )
