@@ -19,7 +19,7 @@ def faults_of(turns: Sequence[ObservedTurn]) -> Counter[str]:
     for turn in turns:
         faults.update(set(turn.faults))
         if turn.outcome != "completed" and turn.rejected is None:
-            faults[f"ended {turn.outcome}"] += 1
+            faults[f"ended {turn.outcome} {turn.state.code or ''}".strip()] += 1
     return faults
 
 

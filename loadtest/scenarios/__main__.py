@@ -14,7 +14,7 @@ from loadtest.scenarios.runs import SCENARIOS, Knobs, Target
 from loadtest.stack import start_stack, status, stop_stack
 
 MESSAGE = "/sim tokens=150 ttft_ms=300 tokens_per_s=50"
-PEOPLE = {"tenfold": 7, "threefold": 90, "kill": 7, "reconnects": 10, "flood": 2}
+PEOPLE = {"tenfold": 8, "threefold": 90, "kill": 8, "reconnects": 10, "flood": 2}
 
 
 def main() -> int:

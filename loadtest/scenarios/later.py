@@ -56,10 +56,16 @@ async def wait_for_ends(origin: str, later: Later, within_s: float) -> None:
             _, body = await asyncio.to_thread(_call, f"{origin}/v1/turns/{turn.turn_id}", None)
             turn.status = str(body.get("status", turn.status))
             if turn.status not in ("waiting", "running"):
-                turn.ended_ms = now_ms()
+                turn.ended_ms = turn.accepted_ms + _lasted_ms(body)
         if now_ms() > until_ms:
             return
         await asyncio.sleep(POLL_S)
+
+
+def _lasted_ms(body: dict[str, object]) -> int:
+    """By the server's own clock: polls come late."""
+    accepted, completed = body.get("accepted_at_ms"), body.get("completed_at_ms")
+    return completed - accepted if isinstance(accepted, int) and isinstance(completed, int) else 0
 
 
 def token(origin: str, tenant: str, user: str) -> str:

@@ -20,6 +20,8 @@ EXPECTED_FOR_S = 3.0
 EVIDENCE_HALF_LIFE_S = 10.0
 BUSY_SHARE = 0.25
 """Waiting turns per capacity from which burst counts as busy all the time."""
+NEXT_TURNS = 6.0
+"""What the next ones wait for: about half of a batch, measured with batches of ten."""
 READINGS_KEPT = 120
 EXTRAPOLATED_MS = 2_000
 """The counters are never older than this; what is told of a later time is told of then."""
@@ -65,12 +67,12 @@ class QueueForecast:
     def wait_ms(self, queued_at_ms: int, now_ms: int) -> int:
         """How much longer a turn that was queued at `queued_at_ms` waits, by the turns that still stand before it.
 
-        At least the time that one more takes: a turn that is overdue is next.
+        A worker takes a batch at once and the next when all of it has ended: who is next waits for that, too.
         """
         if not self._readings:
             return 0
         ahead = self._entered_at(queued_at_ms) - self._left_at(now_ms)
-        return int(max(1.0, ahead) * 1_000 / max(self.per_s, 0.001))
+        return int(max(NEXT_TURNS, ahead) * 1_000 / max(self.per_s, 0.001))
 
     def _learn(self, last: _Reading, reading: _Reading) -> None:
         elapsed_s = (reading.at_ms - last.at_ms) / 1_000
