@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SEEDS ?= 2000
+CONSUMER ?= lambda
 .DEFAULT_GOAL := help
-.PHONY: help run check test simulate chaos mutants evaluate package burst loadtest-ui docs lock clean \
+.PHONY: help run check test e2e simulate chaos mutants evaluate package burst loadtest-ui docs lock clean \
 	set-up set-up-dev
 
 help: ## print the verbs
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 set-up:
 	@$(PYTHON) infra/set_up.py local
@@ -24,6 +25,9 @@ check: set-up-dev ## fast gate: format, lint, types, imports, templates, unit te
 test: set-up-dev ## everything, on a bare machine too (under twelve minutes)
 	@$(PYTHON) infra/set_up.py chromium
 	@$(BIN)/python -m infra.suite
+
+e2e: set-up-dev ## CONSUMER=ecs runs the end-to-end tests with no burst worker deployed
+	@BURSTCHAT_BURST_CONSUMER=$(CONSUMER) $(BIN)/pytest -q tests/e2e
 
 simulate: set-up-dev ## SEEDS=2000 runs of the whole system on a virtual clock, each with faults of its own
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)

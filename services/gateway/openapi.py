@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.responses import Response
 
 from services.gateway.chat_call import ChatBody
 from services.gateway.event_stream import CONTENT_TYPE, encode_event
@@ -332,6 +333,7 @@ CHAT: dict[str, Any] = {
     },
 }
 EVENTS: dict[str, Any] = {
+    "response_class": Response,
     "operation_id": "streamTurn",
     "summary": "The frames of a turn as server-sent events",
     "openapi_extra": {

@@ -22,8 +22,10 @@ WITHIN_S = 60
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A stack whose dead turns are this test's alone."""
-    with running_stack(tmp_path_factory.mktemp("dead"), inline_slots=1) as running:
+    """A stack whose dead turns are this test's alone; the page's fault lies in the function."""
+    with running_stack(
+        tmp_path_factory.mktemp("dead"), inline_slots=1, burst_consumer="lambda"
+    ) as running:
         yield running
 
 

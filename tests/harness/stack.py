@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import urllib.parse
@@ -40,6 +41,12 @@ class Stack:
     def http_url(self) -> str:
         """Public HTTP address of gateway 0."""
         return f"http://127.0.0.1:{self.port_base}"
+
+    @property
+    def overflow_path(self) -> str:
+        """Who runs what the inline slots cannot take: the function, or the queue_runner without one."""
+        consumer = self.environment.get("BURSTCHAT_BURST_CONSUMER", "lambda")
+        return "burst" if consumer == "lambda" else "queue"
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the `burstchat` command against this stack."""
@@ -91,7 +98,14 @@ class Stack:
 
     @contextmanager
     def trigger_disabled(self, queue: str) -> Iterator[None]:
-        """Nobody drains the queue meanwhile, as when the trigger is throttled or switched off."""
+        """Nobody drains the queue meanwhile, as when the trigger is throttled or switched off.
+
+        Without a function that is the queue_runner, which then stands still.
+        """
+        if self.overflow_path == "queue":
+            with self._paused("queue_runner"):
+                yield
+            return
         functions = self.aws("lambda")
         [mapping] = [
             found
@@ -103,6 +117,17 @@ class Stack:
             yield
         finally:
             functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=True)
+
+    @contextmanager
+    def _paused(self, role: str) -> Iterator[None]:
+        pids = [each["pid"] for each in self.status()["processes"] if each["role"] == role]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     def function_log(self, function: str) -> str:
         """Everything a deployed function has logged."""
@@ -116,6 +141,12 @@ class Stack:
         for page in logs.get_paginator("filter_log_events").paginate(logGroupName=group):
             lines += [event["message"] for event in page["events"]]
         return "\n".join(lines)
+
+    def overflow_log(self) -> str:
+        """Everything that the consumer of the burst queue has logged."""
+        if self.overflow_path == "burst":
+            return self.function_log("burst-worker")
+        return (self.state_dir / "logs" / "queue_runner-0.log").read_text()
 
 
 def free_port_base() -> int:
