@@ -29,7 +29,4 @@ class IndexRecommender:
 
     async def similar(self, text: str, limit: int) -> Sequence[SimilarTitle]:
         """Titles like the named ones, or with the named traits. Raises DependencyUnavailable without an index."""
-        shelf = self._current_index().shelf
-        if not shelf.has_wish(text):
-            return ()
-        return shelf.similar(text, self._embedder.embed([text])[0], limit)
+        return self._current_index().shelf.similar(text, self._embedder.embed, limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from shared.adapters.embedding import Vectors
 from shared.contracts.knowledge import Passage, PassageEntry, SimilarTitle
@@ -32,6 +32,11 @@ class TitleShelf:
         self._everyday = everyday_words(entry.text for entry in passages)
         self._traits = [_traits(entry) for entry in self._entries]
         self._rarity = _rarity(self._traits)
+        self._weights = [self._weight(traits) for traits in self._traits]
+        self._titles_of: dict[Trait, set[int]] = {}
+        for at, traits in enumerate(self._traits):
+            for trait in traits:
+                self._titles_of.setdefault(trait, set()).add(at)
         self._traits_by_name: dict[str, list[Trait]] = {}
         for trait in self._rarity:
             for name in _names_of(trait[1]):
@@ -42,29 +47,26 @@ class TitleShelf:
         """The first passage of each title that the text means, in order of mention."""
         return tuple(_passage(self._entries[at], _NAMED_SCORE) for at in self._named(text)[:limit])
 
-    def has_wish(self, text: str) -> bool:
-        """True when the text names a title or a trait, so that `similar` may find something."""
-        return bool(self._named(text) or self._asked(text))
+    def similar(
+        self, text: str, embed: Callable[[Sequence[str]], Vectors], limit: int
+    ) -> tuple[SimilarTitle, ...]:
+        """Titles with most in common with those named and the traits asked for, best first; none without either.
 
-    def similar(self, text: str, text_vector: Vectors, limit: int) -> tuple[SimilarTitle, ...]:
-        """Titles with most in common with those named and the traits asked for, best first.
-
-        Those that share two themes come before those that share less. `text_vector` orders equals when no title is
-        named.
+        Those that share two themes come before those that share less. When no title is named, `embed` of the text
+        orders equals.
         """
         named, asked = self._named(text), self._asked(text)
         wanted = asked.union(*(self._traits[at] for at in named))
-        centre = self._vectors[named].mean(axis=0) if named else text_vector
-        nearness = self._vectors @ centre
+        if not wanted:
+            return ()
+        centre = self._vectors[named].mean(axis=0) if named else embed([text])[0]
+        nearness: list[float] = (self._vectors @ centre).tolist()
         found: list[tuple[bool, float, int, list[Trait]]] = []
-        for at, traits in enumerate(self._traits):
-            shared = [trait for trait in traits if trait in wanted]
-            tells = any(trait[0] != "demographic" or trait in asked for trait in shared)
-            if at not in named and tells:
-                score = self._overlap(shared, traits, wanted, asked)
-                score += _NEARNESS_WEIGHT * float(nearness[at])
-                is_close = not named or _themes(shared) >= _SHARED_THEMES
-                found.append((is_close, score, at, shared))
+        for at in self._candidates(wanted, asked).difference(named):
+            shared = [trait for trait in self._traits[at] if trait in wanted]
+            score = self._overlap(at, shared, wanted) + sum(trait in asked for trait in shared)
+            is_close = not named or _themes(shared) >= _SHARED_THEMES
+            found.append((is_close, score + _NEARNESS_WEIGHT * nearness[at], at, shared))
         found.sort(key=lambda each: (-each[0], -each[1], each[2]))
         like = tuple(dict.fromkeys(self._entries[at].title for at in named))
         return tuple(
@@ -76,14 +78,18 @@ class TitleShelf:
             for _, score, at, shared in found[:limit]
         )
 
-    def _overlap(
-        self, shared: list[Trait], traits: Iterable[Trait], wanted: set[Trait], asked: set[Trait]
-    ) -> float:
-        """The weight of what is shared, as a share of all that either has; what is asked for counts by itself."""
-        in_all = sum(self._rarity[trait] for trait in wanted.union(traits))
-        return sum(self._rarity[trait] for trait in shared) / in_all + sum(
-            trait in asked for trait in shared
-        )
+    def _candidates(self, wanted: Iterable[Trait], asked: Container[Trait]) -> set[int]:
+        """Titles that share more than their readers, unless these are asked for."""
+        telling = (trait for trait in wanted if trait[0] != "demographic" or trait in asked)
+        return set().union(*(self._titles_of[trait] for trait in telling))
+
+    def _overlap(self, at: int, shared: Iterable[Trait], wanted: Iterable[Trait]) -> float:
+        """The weight of what is shared, as a share of all that either has."""
+        in_common = self._weight(shared)
+        return in_common / (self._weight(wanted) + self._weights[at] - in_common)
+
+    def _weight(self, traits: Iterable[Trait]) -> float:
+        return sum(map(self._rarity.__getitem__, traits))
 
     def _named(self, text: str) -> list[int]:
         found: dict[int, None] = {}
