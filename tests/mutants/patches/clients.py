@@ -131,7 +131,7 @@ MUTANTS = (
         "B-40",
         "the load test overlooks repeats",
         _LOAD,
-        '            self.faults.append("frame repeated")',
+        "            self.faults.append(REPEATED)",
         "            pass",
         f"{_LOAD_TEST}::test_each_fault_is_named",
     ),

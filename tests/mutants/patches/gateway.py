@@ -104,8 +104,8 @@ MUTANTS = (
         "B-26",
         "handshakes have no rate",
         "services/gateway/handshake.py",
-        "        if wait_ms:\n            return Denied(503",
-        "        if False:\n            return Denied(503",
+        "        wait_ms = self._rates.take(address, self._clock.now_ms())\n",
+        "        wait_ms = 0\n",
         "tests/integration/test_gateway_http.py"
         "::test_an_address_that_connects_too_fast_is_told_when_to_come_back",
     ),
@@ -260,9 +260,9 @@ MUTANTS = (
     Mutant(
         "P3",
         "a repeated message is refused for its rate",
-        "services/gateway/sending.py",
-        "return refusal if known is None else None",
-        "return refusal",
+        "services/gateway/shared_rate.py",
+        "holding.held = answer.granted if is_known else answer.granted - 1\n",
+        "holding.held = answer.granted - 1\n        is_known = False\n",
         f"{_UNIT}/test_door.py::test_a_user_who_sends_too_fast_is_refused_but_never_for_a_repeat",
     ),
     Mutant(
