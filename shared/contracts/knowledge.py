@@ -13,17 +13,6 @@ INDEX_PREFIX: Final = "index/"
 """Where the indexes lie in it, one for each embedding and format, so that old and new workers can live side by side."""
 GENERAL_INTENT: Final = "general"
 """The label of a message that no intent claims with enough confidence."""
-INTENT_LABELS: Final = (
-    "recommendation",
-    "product_question",
-    "order_status",
-    "returns",
-    "shipping",
-    "promotion",
-    "chit_chat",
-    "human",
-    "out_of_scope",
-)
 
 
 class KindRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -84,7 +73,7 @@ class SimilarTitle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """What the user wants, one of INTENT_LABELS or `general`; `confidence` 0..1."""
+    """What the user wants, one of the labels that the examples have or `general`; `confidence` 0..1."""
 
     label: str
     confidence: float

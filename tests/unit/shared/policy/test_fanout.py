@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from shared.contracts.knowledge import GENERAL_INTENT, INTENT_LABELS, Intent, Passage, SimilarTitle
+from shared.contracts.knowledge import GENERAL_INTENT, Intent, Passage, SimilarTitle
 from shared.policy.fanout import fitting, merged, settle_intent, sources_for
+
+INTENT_LABELS = (
+    "recommendation",
+    "product_question",
+    "order_status",
+    "returns",
+    "shipping",
+    "promotion",
+    "chit_chat",
+    "human",
+    "out_of_scope",
+)
 
 
 def passage(document: str, score: float = 1.0, number: int = 1) -> Passage:
