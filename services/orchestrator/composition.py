@@ -160,6 +160,7 @@ def _build(settings: Settings, worker: Worker, name: str, clock: Clock, metrics:
         cpu=CpuMeter(clock, usable_cpus()),
         sample_ms=limits.load_sample_ms,
         clock=clock,
+        model_wait_ms=worker.budget.expected_wait_ms,
     )
     placement = Placement(
         runner=runner,

@@ -34,6 +34,7 @@ class LoadMonitor:
         cpu: CpuMeter,
         sample_ms: int,
         clock: Clock,
+        model_wait_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._worker = worker
         self._board = board
@@ -42,6 +43,7 @@ class LoadMonitor:
         self._cpu = cpu
         self._sample_s = sample_ms / 1000
         self._clock = clock
+        self._model_wait_ms = model_wait_ms
         self._lag = LagWindow()
         self._mean_turn = MeanTurn()
         self.strain: Strain = "none"
@@ -80,6 +82,7 @@ class LoadMonitor:
             lag_ms=round(self._lag.close(), 1),
             cpu_share=round(self._cpu.share(), 3),
             mean_turn_ms=round(self._mean_turn.value_ms, 1),
+            model_wait_ms=round(self._model_wait_ms(), 1),
         )
         self._enter(next_strain(self.strain, sample.lag_ms, sample.cpu_share, self._limits), sample)
         try:

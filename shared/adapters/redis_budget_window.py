@@ -66,7 +66,6 @@ def _arguments(exchange: BudgetExchange) -> list[Argument]:
         *(line.since_ms for line in lines),
         *(len(line.tokens) for line in lines),
         len(exchange.corrections),
-        exchange.next_tokens,
         *(tokens for line in lines for tokens in line.tokens),
         *(
             argument

@@ -15,6 +15,8 @@ class LoadSample(msgspec.Struct, frozen=True, kw_only=True):
     lag_ms: float
     cpu_share: float
     mean_turn_ms: float
+    model_wait_ms: float = 0.0
+    """How long an interactive turn would wait for the model budget, as far as this task knows."""
 
 
 class FleetLoad(msgspec.Struct, frozen=True, kw_only=True):

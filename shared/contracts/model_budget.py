@@ -58,8 +58,6 @@ class BudgetExchange(msgspec.Struct, frozen=True, kw_only=True):
     advance_requests: int = 0
     advance_tokens: int = 0
     """What the process would like to hold for interactive calls to come."""
-    next_tokens: int = 0
-    """The size of a call that may come next, for the wait it would meet."""
     corrections: tuple[BudgetCorrection, ...] = ()
     allowance: ProviderAllowance | None = None
 
@@ -69,7 +67,7 @@ class BudgetGrant(msgspec.Struct, frozen=True, kw_only=True):
 
     Granted calls and reported use are charged to `cell`. `wait_ms`: until the first refused call may fit, as far as
     charges lapse; 0 = none was refused. `certain_wait_ms`: no sooner than that, since only tokens are ever given back
-    early. `next_wait_ms`: `wait_ms` for a call that would join the line now.
+    early. `next_wait_ms`: `certain_wait_ms` for a call that would join the line now.
     """
 
     cell: int

@@ -14,7 +14,7 @@ import msgspec
 
 from shared.contracts.load import FleetLoad, LoadSample
 from shared.contracts.turns import IntakeDecision
-from shared.policy.wait_estimate import estimate_wait_ms
+from shared.policy.wait_estimate import estimate_wait_ms, model_wait_ms
 
 DRAINING = "draining"
 RETRY_AFTER_MIN_MS = 1_000
@@ -87,7 +87,9 @@ def place(
         DRAINING if is_draining else _inline_obstacle(count, strain, is_takeover, is_over_share)
     )
     if obstacle is None:
-        return IntakeDecision(path="inline", reason="free_slot")
+        # A slot is no use to a turn that would wait in it until it is too old.
+        spent = None if is_takeover or is_queued else _budget_refusal(load, limits)
+        return spent or IntakeDecision(path="inline", reason="free_slot")
     if is_takeover or is_queued:
         return IntakeDecision(path=None, reason=obstacle, retry_after_ms=RETRY_AFTER_MIN_MS)
     refusal = burst_refusal(load, limits, is_crowding=is_crowding)
@@ -100,8 +102,11 @@ def burst_refusal(
     """Why burst cannot take one turn more, None when it can.
 
     `burst_full`: too many wait. `burst_wait`: the predicted wait would outlive the turn. `tenant_share`: it would only
-    make other tenants wait longer.
+    make other tenants wait longer. `model_budget`: no worker could ask the model in time.
     """
+    spent = _budget_refusal(load, limits)
+    if spent is not None:
+        return spent
     predicted_ms = estimate_wait_ms(load, limits.capacity_turns)
     if load.burst_waiting >= limits.waiting_turns:
         reason = "burst_full"
@@ -112,6 +117,15 @@ def burst_refusal(
     else:
         return None
     return IntakeDecision(path=None, reason=reason, retry_after_ms=_retry_after_ms(predicted_ms))
+
+
+def _budget_refusal(load: FleetLoad, limits: BurstLimits) -> IntakeDecision | None:
+    wait_ms = model_wait_ms(load)
+    if wait_ms < limits.wait_ms:
+        return None
+    return IntakeDecision(
+        path=None, reason="model_budget", retry_after_ms=_retry_after_ms(int(wait_ms))
+    )
 
 
 def door_refusal(

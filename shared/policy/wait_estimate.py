@@ -19,6 +19,11 @@ def mean_turn_ms(load: FleetLoad) -> float:
     return sum(sample.mean_turn_ms * sample.slots for sample in measured) / slots
 
 
+def model_wait_ms(load: FleetLoad) -> float:
+    """How long an interactive turn would wait for the model budget, by whoever knows most of it; 0 = not at all."""
+    return max((sample.model_wait_ms for sample in load.samples), default=0.0)
+
+
 def estimate_wait_ms(load: FleetLoad, burst_capacity_turns: int) -> int:
     """Predicted wait in ms behind everything that waits in burst already, 0 when nobody waits.
 

@@ -130,8 +130,14 @@ class ModelBudget:
         self._share: LocalShare | None = None  # while the ledger is away
 
     def expected_wait_ms(self) -> float:
-        """How long a call that came now would wait, as of the last exchange; 0 = not at all, or not known."""
-        return max(0.0, self._next_wait_ms - (self._clock.now_ms() - self._told_at_ms))
+        """How long an interactive call that came now would wait: what is certain of it, or what others wait already.
+
+        0 = not at all, or not known: tokens that were set aside may come back at any moment.
+        """
+        now_ms = self._clock.now_ms()
+        line = self._lines["interactive"]
+        waited_ms = now_ms - line[0].since_ms if line else 0
+        return max(0.0, waited_ms, self._next_wait_ms - (now_ms - self._told_at_ms))
 
     async def reserve(
         self, tokens: int, *, is_detached: bool = False, patience_ms: float | None = None
@@ -238,7 +244,6 @@ class ModelBudget:
             self._untold.append(self._open)
             self._open = _Charge()
         wanted = max(LEAST_ADVANCE, round(self._recent_calls)) if self._holds_advance else 0
-        call_tokens = round(self._call_tokens)
         asked = BudgetExchange(
             worker=self._worker,
             now_ms=self._clock.now_ms(),
@@ -249,8 +254,7 @@ class ModelBudget:
             used_requests=sum(charge.requests for charge in self._untold),
             used_tokens=sum(charge.tokens for charge in self._untold),
             advance_requests=wanted,
-            advance_tokens=wanted * call_tokens,
-            next_tokens=call_tokens,
+            advance_tokens=wanted * round(self._call_tokens),
             corrections=self._take_corrections(),
             allowance=self._allowance,
         )

@@ -249,17 +249,18 @@ async def test_a_refusal_by_the_provider_stops_all_until_it_may_be_asked_again(r
     assert (await rig.ask(1, worker="w2")).interactive == 1
 
 
-async def test_the_wait_of_the_next_call_counts_those_before_it(rig):
-    idle = await rig.ask(next_tokens=100)
-    first = await rig.ask(500, next_tokens=100)
+async def test_the_wait_of_the_next_call_counts_the_requests_before_it(rig):
+    idle = await rig.ask()
+    first = await rig.ask(*[1] * 9)
+    full = await rig.ask(1)
     rig.now_ms += 10_000
-    second = await rig.ask(400, 400, next_tokens=100)
+    line = await rig.ask(1, 1)
+    flood = await rig.ask(*[1] * 25)
 
     assert idle.next_wait_ms == first.next_wait_ms == 0
-    assert 50_000 <= second.wait_ms <= 50_250
-    assert second.next_wait_ms == second.wait_ms
-    flooded = await rig.ask(*[400] * 5, next_tokens=100)
-    assert 120_000 <= flooded.next_wait_ms <= 180_000
+    assert 60_000 <= full.next_wait_ms <= 60_250
+    assert 50_000 <= line.next_wait_ms <= 50_250
+    assert 120_000 <= flood.next_wait_ms <= 180_000
 
 
 async def test_only_what_is_never_given_back_makes_a_wait_certain(rig):
@@ -324,7 +325,6 @@ async def test_fake_and_script_answer_alike_whatever_comes(valkey_url):
             "advance_tokens": chance.randrange(300),
             "used_requests": chance.randrange(2),
             "used_tokens": chance.randrange(50),
-            "next_tokens": 100,
         }
         if chance.random() < 0.2:
             changes["corrections"] = (

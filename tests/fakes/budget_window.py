@@ -238,21 +238,11 @@ class _Step:
         return advance
 
     def _next_wait_ms(self, granted: dict[BudgetClass, int], is_line: bool) -> float:
-        left = Charge(1, self.asked.next_tokens)
-        for kind, line in self.lines.items():
-            rest = line.tokens[granted[kind] :]
-            left = self._sum(left, Charge(len(rest), sum(rest)))
+        left = 1 + sum(len(line.tokens) - granted[kind] for kind, line in self.lines.items())
         if is_line:
-            lines = max(1, sum(len(line) for line in self.window._lines.values()))
-            left = Charge(left.requests * lines, left.tokens * lines)
-        used = self._used()
-        return max(
-            self._pause_ms(),
-            self._wait_ms(
-                used.requests + left.requests - self.cap.requests,
-                used.tokens + left.tokens - self.cap.tokens,
-            ),
-        )
+            left *= sum(len(line) for line in self.window._lines.values())
+        lack = self._used().requests + left - self.cap.requests
+        return max(self._pause_ms(), self._wait_ms(lack, 0))
 
     def _wait_ms(self, lack_requests: int, lack_tokens: int) -> float:
         if lack_requests <= 0 and lack_tokens <= 0:

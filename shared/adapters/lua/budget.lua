@@ -9,7 +9,7 @@
 --         7 used requests, 8 tokens of the advance · 9 advance wanted, requests, 10 tokens ·
 --         11 pause, ms · 12 the provider's limit of requests, 13 requests left, 14 limit of tokens, 15 tokens left
 --         (each -1 = not told) · 16 interactive, 17 detached line since, epoch ms · 18 length of the interactive,
---         19 of the detached line · 20 number of corrections · 21 tokens of a call that may come next ·
+--         19 of the detached line · 20 number of corrections ·
 --         then the tokens of each call of both lines, then cell, `i` or `d`, tokens of each correction
 -- Answers {cell, granted interactive, granted detached, advance requests, advance tokens, wait, wait for requests
 --          alone, wait of one more, workers}
@@ -84,7 +84,7 @@ redis.call('ZADD', SEEN, now, me)
 take_back(me)
 if arg(7) > 0 or arg(8) > 0 then add(cell, 'i', arg(7), arg(8)) end
 
-local needs_at = 22
+local needs_at = 21
 local corrections_at = needs_at + arg(18) + arg(19)
 for n = 0, arg(20) - 1 do
   local at = arg(corrections_at + 3 * n)
@@ -229,18 +229,12 @@ if blocked then
   wait = math.max(pause, cell_ms, wait_for(blocked.lack_r - held_r, blocked.lack_t - held_t))
   certain_wait = math.max(pause, wait_for(blocked.lack_r - held_r, 0))
 end
-local left, left_tokens = 1, arg(21)
-for _, kind in ipairs({'i', 'd'}) do
-  for n = granted[kind] + 1, #needs[kind] do
-    left, left_tokens = left + 1, left_tokens + needs[kind][n]
-  end
-end
+local left = 1 + #needs.i - granted.i + #needs.d - granted.d
 if is_line then
   -- The lines of others are taken to be as long as this one.
-  local lines = redis.call('ZCARD', LINES.i) + redis.call('ZCARD', LINES.d)
-  left, left_tokens = left * math.max(1, lines), left_tokens * math.max(1, lines)
+  left = left * (redis.call('ZCARD', LINES.i) + redis.call('ZCARD', LINES.d))
 end
-local next_wait = math.max(pause, wait_for(total.r + left - cap_r, total.t + left_tokens - cap_t))
+local next_wait = math.max(pause, wait_for(total.r + left - cap_r, 0))
 
 redis.call('HSET', WINDOW, 'latest', now, 'oldest', first, 'r', total.r, 't', total.t,
   'dr', total.dr, 'dt', total.dt, 'hr', held_r, 'ht', held_t)

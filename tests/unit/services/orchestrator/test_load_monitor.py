@@ -25,6 +25,7 @@ class Rig:
             cpu=CpuMeter(self.clock, 1.0, lambda: self.cpu_s),
             sample_ms=1_000,
             clock=self.clock,
+            model_wait_ms=lambda: 1_234.56,
         )
 
     async def published(self) -> LoadSample:
@@ -44,6 +45,7 @@ async def test_a_sample_is_published_each_period(rig: Rig):
 
     sample = await rig.published()
     assert (sample.worker, sample.slots, sample.running) == ("task-1", 8, 3)
+    assert sample.model_wait_ms == 1_234.6
     assert sample.at_ms == rig.clock.now_ms() - 500
     assert rig.monitor.strain == "none"
 

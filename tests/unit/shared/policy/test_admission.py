@@ -22,10 +22,22 @@ BURST = BurstLimits(capacity_turns=1_000, waiting_turns=5_000, wait_ms=45_000)
 
 
 def fleet(
-    waiting: int = 0, *, slots: int = 100, running: int = 0, mean: float = 4_000
+    waiting: int = 0,
+    *,
+    slots: int = 100,
+    running: int = 0,
+    mean: float = 4_000,
+    model_wait: float = 0,
 ) -> FleetLoad:
     sample = LoadSample(
-        worker="w", at_ms=0, slots=slots, running=running, lag_ms=0, cpu_share=0, mean_turn_ms=mean
+        worker="w",
+        at_ms=0,
+        slots=slots,
+        running=running,
+        lag_ms=0,
+        cpu_share=0,
+        mean_turn_ms=mean,
+        model_wait_ms=model_wait,
     )
     return FleetLoad(samples=(sample,), burst_waiting=waiting)
 
@@ -41,6 +53,7 @@ def decide(
     queued: bool = False,
     crowding: bool = False,
     waiting: int = 0,
+    model_wait: float = 0,
 ):
     return place(
         count=SlotCount(slots, running),
@@ -50,7 +63,7 @@ def decide(
         is_over_share=over_share,
         is_queued=queued,
         is_crowding=crowding,
-        load=fleet(waiting),
+        load=fleet(waiting, model_wait=model_wait),
         limits=BURST,
     )
 
@@ -58,6 +71,22 @@ def decide(
 def test_a_free_slot_takes_the_turn_at_once():
     assert decide(0) == decide(94)
     assert (decide(0).path, decide(0).reason) == ("inline", "free_slot")
+
+
+def test_a_turn_that_would_be_too_old_when_the_model_budget_lets_it_go_is_shed_at_once():
+    assert decide(0, model_wait=44_999).path == "inline"
+    for running in (0, 100):
+        shed = decide(running, model_wait=45_000)
+        assert (shed.path, shed.reason, shed.retry_after_ms) == (None, "model_budget", 22_500)
+    full = fleet(slots=100, running=100, model_wait=50_000)
+    refusal = door_refusal(full, BURST)
+    assert refusal is not None
+    assert refusal.reason == "model_budget"
+
+
+def test_takeovers_and_queued_turns_wait_for_the_model_budget_in_their_slot():
+    assert decide(0, model_wait=50_000, takeover=True).path == "inline"
+    assert decide(0, model_wait=50_000, queued=True).path == "inline"
 
 
 @pytest.mark.case("B-07")

@@ -117,6 +117,18 @@ async def test_a_short_budget_serves_the_line_in_order_as_charges_lapse():
         assert world.budget.expected_wait_ms() == 0
 
 
+async def test_while_tokens_are_short_the_expected_wait_is_what_others_wait_already():
+    world = World(tokens=2_000)
+    async with world.running():
+        await world.ask_for(1, 1_900)
+        await world.clock.advance(0.1)
+        assert world.budget.expected_wait_ms() == 0
+        await world.ask_for(1, 1_900)
+        await world.clock.advance(8)
+
+        assert world.budget.expected_wait_ms() == 8_000
+
+
 async def test_interactive_calls_pass_detached_ones_that_wait():
     world = World(requests=10)
     async with world.running():
