@@ -8,6 +8,7 @@ import pytest
 from shared.contracts.identifiers import (
     MessageId,
     SessionId,
+    TurnRef,
 )
 from shared.contracts.turns import IntakeDecision, TurnRequest
 from shared.errors import ChatError, ConfigurationError, DependencyUnavailable
@@ -153,3 +154,33 @@ async def test_a_card_number_is_gone_before_ledger_and_intake() -> None:
     known = await world.ledger.state(request.ref)
     assert known is not None
     assert known.request.text == "Pay with [card]"
+
+
+async def test_a_detached_turn_of_lower_priority_waits_outside_the_session_for_its_own_queue() -> (
+    None
+):
+    world = build()
+    accepted(await world.send("m1"))
+    answer = accepted(
+        await world.sending.send(
+            SESSION, MessageId("m2"), "hi", {}, None, priority="low", detached=True
+        )
+    )
+    assert (answer.path, answer.position, answer.status) == ("queue", 0, "waiting")
+    ((queue, request, _),) = world.turn_queue.sent
+    assert (queue, request.turn_id, request.reason) == ("background", answer.turn_id, "detached")
+    assert request.limit_at_ms == request.accepted_at_ms + 86_400_000
+    assert len(world.intake.submitted) == 1
+
+
+async def test_a_detached_turn_whose_queue_is_away_is_accepted_and_left_to_the_sweeper() -> None:
+    world = build()
+    world.turn_queue.unavailable = True
+    answer = accepted(
+        await world.sending.send(
+            SESSION, MessageId("m1"), "hi", {}, None, priority="normal", detached=True
+        )
+    )
+    state = await world.ledger.state(TurnRef(SESSION, answer.turn_id))
+    assert state is not None
+    assert (state.status, state.placed, state.placed_at_ms) == ("waiting", "inline", 0)
