@@ -536,6 +536,7 @@ def _contradictions(settings: Settings, role: Role) -> Iterator[str]:
             orchestrator.cpu_high_share,
         ),
         ("flush_tick_ms", turn.flush_tick_ms, "flush_tick_max_ms", turn.flush_tick_max_ms),
+        ("history_tokens", turn.history_tokens, "prompt_tokens", turn.prompt_tokens),
         ("crashes_per_turn", turn.crashes_per_turn, "attempts_per_turn", turn.attempts_per_turn),
         (
             "message_bytes",
