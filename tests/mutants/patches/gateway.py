@@ -261,8 +261,8 @@ MUTANTS = (
         "P3",
         "a repeated message is refused for its rate",
         "services/gateway/shared_rate.py",
-        "holding.held = answer.granted if is_known else answer.granted - 1\n",
-        "holding.held = answer.granted - 1\n        is_known = False\n",
+        "return Grant(holding.blocked_until_ms - now_ms, known is not None)",
+        "return Grant(holding.blocked_until_ms - now_ms)",
         f"{_UNIT}/test_door.py::test_a_user_who_sends_too_fast_is_refused_but_never_for_a_repeat",
     ),
     Mutant(
