@@ -65,6 +65,10 @@ def test_load_settings_names_every_missing_setting_at_once() -> None:
             {"BURSTCHAT_RENEW_INTERVAL_MS": "2000"},
             ["BURSTCHAT_RENEW_INTERVAL_MS", "BURSTCHAT_LEASE_MS"],
         ),
+        (
+            {"BURSTCHAT_HISTORY_TOKENS": "24000"},
+            ["BURSTCHAT_HISTORY_TOKENS", "BURSTCHAT_PROMPT_TOKENS"],
+        ),
         ({"BURSTCHAT_JWT_SECRET": "short"}, ["BURSTCHAT_JWT_SECRET"]),
         (
             {"BURSTCHAT_AUTH_MODE": "dev", "BURSTCHAT_ENVIRONMENT": "production"},
