@@ -25,7 +25,11 @@ SURE = 0.6
 """An intent of less confidence gives way to the title that was just talked about."""
 _MAX_WORDS = 14
 _FEW_CONTENT_WORDS = 2
-_MARKED = re.compile(r"\*\*(.+?)\*\*|\[([^\]]+)\]|[“„«\"]([^“”„«»\"]+)[”“»\"]")
+_READ_CHARACTERS = 4_000
+# Bounded, as a text of nothing but opening marks would be read to its end from each of them.
+_MARKED = re.compile(
+    r"\*\*(.{1,120}?)\*\*|\[([^\]\n]{1,120})\]|[“„«\"]([^“”„«»\"\n]{1,120})[”“»\"]"
+)
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -69,7 +73,8 @@ def place_meant(text: str) -> int | None:
 
 
 def marked_text(answer: str) -> str:
-    """What an answer sets off by bold type, brackets or quotes, in order; the whole answer when nothing is."""
+    """What the beginning of an answer sets off by bold type, brackets or quotes, in order; all of it when nothing is."""
+    answer = answer[:_READ_CHARACTERS]
     spans = [next(filter(None, found.groups())) for found in _MARKED.finditer(answer)]
     return " | ".join(f'"{span}"' for span in spans) or answer
 
