@@ -73,7 +73,7 @@ def place_meant(text: str) -> int | None:
 
 
 def marked_text(answer: str) -> str:
-    """What the beginning of an answer sets off by bold type, brackets or quotes, in order; all of it when nothing is."""
+    """What the beginning of an answer sets off by bold type, brackets or quotes, in order; all of it if nothing is."""
     answer = answer[:_READ_CHARACTERS]
     spans = [next(filter(None, found.groups())) for found in _MARKED.finditer(answer)]
     return " | ".join(f'"{span}"' for span in spans) or answer
