@@ -96,6 +96,21 @@ async def events_of(
         yield Events(answer)
 
 
+@asynccontextmanager
+async def connected(
+    world: GatewayWorld,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A bare connection whose reader takes little at a time."""
+    port = world.gateway.public.port
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
 async def poll(http: aiohttp.ClientSession, world: GatewayWorld, turn_id: str) -> dict[str, Any]:
     async with http.get(f"{world.http_url}/v1/turns/{turn_id}") as answer:
         turn: dict[str, Any] = await answer.json()
@@ -437,9 +452,10 @@ async def test_calls_that_wait_are_bounded_by_process_and_by_user() -> None:
 
 @pytest.mark.case("B-32")
 async def test_a_reader_who_stands_still_is_cut_off_and_others_are_served() -> None:
-    async with gateway_world(outbox_stuck_ms=200, outbox_bytes=400_000) as world:
-        port = world.gateway.public.port
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1_024)
+    async with (
+        gateway_world(outbox_stuck_ms=200, outbox_bytes=400_000) as world,
+        connected(world) as (reader, writer),
+    ):
         body = json.dumps(BODY).encode()
         writer.write(
             b"POST /v1/chat HTTP/1.1\r\nhost: x\r\naccept: text/event-stream\r\n"
@@ -459,9 +475,6 @@ async def test_a_reader_who_stands_still_is_cut_off_and_others_are_served() -> N
             while piece := await reader.read(65_536):
                 tail = piece
         assert not tail.endswith(b"0\r\n\r\n"), "its answer has no end, so that it resumes"
-        writer.close()
-        with suppress(ConnectionError):
-            await writer.wait_closed()
 
 
 # asynchronous ------------------------------------------------------------------------------------

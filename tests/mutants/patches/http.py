@@ -67,14 +67,6 @@ MUTANTS = (
         f"{_MODES}::test_a_message_sent_again_without_waiting_goes_on_without_a_reader",
     ),
     Mutant(
-        "P10",
-        "an event stream whose reader stands still is kept",
-        "services/gateway/streaming_call.py",
-        "                connection.socket.abort()\n",
-        "",
-        f"{_MODES}::test_a_reader_who_stands_still_is_cut_off_and_others_are_served",
-    ),
-    Mutant(
         "P11",
         "any number of calls may wait",
         "services/gateway/virtual_connections.py",
