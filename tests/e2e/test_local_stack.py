@@ -49,7 +49,7 @@ def test_the_production_templates_are_deployed_with_the_local_concurrency(stack:
     burst, retry = triggers["burstchat-burst"], triggers["burstchat-retry"]
     assert (burst["BatchSize"], retry["BatchSize"]) == (10, 1)
     assert burst["ScalingConfig"] == {"MaximumConcurrency": 2}
-    assert retry["ScalingConfig"] == {"MaximumConcurrency": 10}
+    assert retry["ScalingConfig"] == {"MaximumConcurrency": 3}
     for trigger in (burst, retry):
         assert trigger["FunctionArn"].endswith(":live")
         assert trigger["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
