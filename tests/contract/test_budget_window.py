@@ -160,13 +160,15 @@ async def test_interactive_calls_go_before_detached_ones(rig):
 
 
 async def test_detached_calls_keep_a_share_while_interactive_ones_wait(rig):
-    await rig.ask(1, worker="batch", detached=True)
-    rig.now_ms += 1
-    grant = await rig.ask(*[1] * 20)
-    late = await rig.ask(1, worker="batch", detached=True)
+    await rig.ask(*[1] * 20, worker="batch", detached=True)
+    rig.now_ms += 60_000
+    waiting = await rig.ask(*[1] * 10, worker="batch", detached=True)
+    rig.now_ms += 250
+    interactive = await rig.ask(*[1] * 20)
+    batch = await rig.ask(*[1] * 10, worker="batch", detached=True)
 
-    assert grant.interactive == 9
-    assert late.detached == 0  # it has had its share of this minute
+    assert waiting.detached == 0
+    assert (interactive.interactive, batch.detached) == (9, 1)
 
 
 async def test_either_class_may_use_everything_while_it_is_alone(rig):

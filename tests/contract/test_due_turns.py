@@ -418,6 +418,20 @@ class TestRelease:
             first_dispatched_at_ms=due_at_ms,
         )
 
+    async def test_a_throttled_claim_does_not_count_among_the_tries(
+        self, world: LedgerWorld, due: DueTurns
+    ) -> None:
+        request = await world.accepted()
+        for number in range(5):
+            claim = await world.claimed(request, f"n{number}")
+            await world.claims.release(
+                claim, release="throttled", due_at_ms=world.now_ms, now_ms=world.now_ms
+            )
+            turn = await seen(due, world, request.ref)
+            assert (turn.recovery.tries, turn.recovery.crashes) == (0, 0)
+            assert turn.attempts[-1].outcome == "throttled"
+        assert claim.attempt == 5
+
     async def test_released_claim_writes_nothing_more(self, world: LedgerWorld) -> None:
         claim = await world.claimed()
         await world.claims.release(

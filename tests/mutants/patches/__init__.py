@@ -6,6 +6,7 @@ from itertools import chain
 
 from tests.mutants.patches import (
     admission,
+    budget,
     clients,
     configuration,
     delivery,
@@ -29,6 +30,7 @@ ALL = tuple(
         delivery.MUTANTS,
         turns.MUTANTS,
         model.MUTANTS,
+        budget.MUTANTS,
         sweeping.MUTANTS,
         gateway.MUTANTS,
         http.MUTANTS,
