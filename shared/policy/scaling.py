@@ -15,4 +15,4 @@ def tasks_at_target(depth: int, tasks: int, target: float) -> int:
 
     Target tracking multiplies the running tasks, so it never leaves zero by itself.
     """
-    return ceil(tasks * backlog_per_task(depth, tasks) / target)
+    return ceil(depth / target) if tasks else 0
