@@ -138,6 +138,13 @@ def test_takeovers_and_queued_turns_are_never_put_on_a_second_queue():
     assert decide(0, queued=True).path == "inline"
 
 
+def test_a_tenant_that_crowds_the_queue_is_shed_from_it_and_keeps_its_slots():
+    shed = decide(100, crowding=True)
+    assert (shed.path, shed.reason) == (None, "tenant_share")
+    assert decide(50, crowding=True).path == "inline"
+    assert decide(100, crowding=True, waiting=5_000).reason == "burst_full"
+
+
 def test_the_turn_is_shed_when_too_many_wait_in_burst():
     shed = decide(100, waiting=5_000)
     assert (shed.path, shed.reason) == (None, "burst_full")

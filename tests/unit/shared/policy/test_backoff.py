@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.policy.backoff import ceiling_ms
+from shared.policy.backoff import ceiling_ms, spread_ms
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,8 @@ def test_without_a_failure_the_ceiling_is_that_of_the_first(failures: int) -> No
 def test_more_failures_never_wait_less(first_ms: int, fewer: int, more: int, max_ms: int) -> None:
     fewer, more = sorted((fewer, more))
     assert 0 < ceiling_ms(first_ms, fewer, max_ms) <= ceiling_ms(first_ms, more, max_ms) <= max_ms
+
+
+@given(st.integers(0, 10**6), st.floats(0, 1))
+def test_a_spread_hint_is_never_earlier_and_never_later_than_twice(hint_ms: int, chance: float):
+    assert hint_ms <= spread_ms(hint_ms, chance) <= 2 * hint_ms

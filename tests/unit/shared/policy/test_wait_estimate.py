@@ -2,7 +2,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.contracts.load import FleetLoad, LoadSample
-from shared.policy.wait_estimate import UNMEASURED_TURN_MS, estimate_wait_ms, mean_turn_ms
+from shared.policy.wait_estimate import (
+    STALLED_MS,
+    UNMEASURED_TURN_MS,
+    estimate_wait_ms,
+    mean_turn_ms,
+)
 
 
 def sample(worker: str = "w", *, slots: int = 100, mean: float = 4_000.0) -> LoadSample:
@@ -45,3 +50,23 @@ def test_wait_estimate_grows_with_waiting_turns_and_shrinks_with_capacity(
     before = estimate_wait_ms(fleet(sample(), waiting=waiting), capacity)
     assert estimate_wait_ms(fleet(sample(), waiting=waiting + more), capacity) >= before
     assert estimate_wait_ms(fleet(sample(), waiting=waiting), capacity + spare) <= before
+
+
+def test_wait_estimate_follows_the_measured_throughput_rather_than_the_capacity():
+    measured = FleetLoad(samples=(sample(mean=4_000.0),), burst_waiting=100, burst_per_s=5.0)
+    assert estimate_wait_ms(measured, 1_000) == 20_000
+
+
+def test_a_queue_whose_old_turns_wait_for_long_is_as_slow_as_they_say():
+    stalled = FleetLoad(
+        samples=(sample(mean=1_000.0),), burst_waiting=10, burst_oldest_ms=STALLED_MS + 1
+    )
+    assert estimate_wait_ms(stalled, 1_000) == STALLED_MS + 1
+
+
+def test_the_age_of_a_queue_that_has_just_drained_tells_nothing():
+    drained = FleetLoad(
+        samples=(sample(mean=1_000.0),), burst_waiting=10, burst_oldest_ms=STALLED_MS
+    )
+    assert estimate_wait_ms(drained, 1_000) == 10
+    assert estimate_wait_ms(FleetLoad(samples=(), burst_waiting=0, burst_oldest_ms=60_000), 1) == 0
