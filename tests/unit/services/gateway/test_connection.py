@@ -107,9 +107,8 @@ class World:
         self.performer = Performer()
         self.metrics = io.StringIO()
         metrics = Metrics("test", "gateway", self.clock, self.metrics)
-        self.connections = Connections(
-            self.clock, QueueWaits(QueueForecast(10), self.clock, metrics)
-        )
+        self.waits = QueueWaits(QueueForecast(10), self.clock, metrics)
+        self.connections = Connections(self.clock, self.waits)
         self.connection = Connection(
             session=Session(LIMITS, ConnectionId("c"), self.clock.now_ms(), None),
             session_ref=SESSION,
@@ -356,3 +355,19 @@ async def test_connections_are_counted_by_user_and_removed_once() -> None:
     assert waiting.done()
     assert world.connections.of_user(*user) == 0
     assert world.connections.deliver(ConnectionId("c"), b"{}") == PushStatus.GONE
+
+
+async def test_a_wait_that_was_predicted_is_recorded_when_the_turn_starts() -> None:
+    world = World()
+    world.performer.answer = lambda command: Accepted(
+        message_id=command.frame.message_id, turn_id=TURN, path="burst"
+    )
+    world.send()
+    await settle()
+    world.clock.skip(1)
+    world.connection.tick(world.waits)
+    world.clock.skip(2)
+    started = {"type": "chat.response.started", "turn_id": TURN, "attempt": 1, "seq": 0}
+    world.connection.deliver(json.dumps(started).encode())
+    assert world.types() == ["chat.accepted", "chat.queued", "chat.response.started"]
+    assert '"QueuedWait":2000' in world.metrics.getvalue()
