@@ -49,7 +49,7 @@ class Replaying:
                 now_ms=self._clock.now_ms(),
             )
             if isinstance(answer, TurnUnknown):
-                return await self._stored(turn, purpose) or NotFound(turn_id, purpose)
+                return await self._stored(turn, purpose) or _lost(turn_id, purpose)
             if answer.state.status == "rejected":
                 return NotFound(turn_id, purpose)
             if answer.state.outcome is not None and not answer.log_kept:
@@ -90,6 +90,14 @@ class Replaying:
             complete=True,
             is_stored=True,
         )
+
+
+def _lost(turn_id: TurnId, purpose: Purpose) -> NotFound:
+    if purpose == "check":
+        # It was accepted, and no request is left for a dead letter: unless its producer enters it anew, this is all
+        # the evidence of an end as lost.
+        _log.warning("turn.lost", turn_id=turn_id)
+    return NotFound(turn_id, purpose)
 
 
 def terminal_alone(outcome: bytes, attempt: int) -> bytes:

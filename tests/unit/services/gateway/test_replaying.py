@@ -92,3 +92,18 @@ async def test_a_turn_in_burst_is_told_from_one_that_runs() -> None:
     replay = await resume(world, turn.turn_id)
     assert isinstance(replay, Replayed)
     assert not replay.is_queued
+
+
+async def test_a_turn_that_everybody_forgot_leaves_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = build()
+    turn_id = TurnId("s1.01HF7YAT31JZHSMW1CG6Q6MHB7")
+
+    for purpose in ("resume", "check"):
+        answer = await world.replaying.replay(
+            SESSION, turn_id, None, attempt=None, after_seq=-1, purpose=purpose
+        )
+        assert answer == NotFound(turn_id, purpose)
+
+    assert [record.message for record in caplog.records] == ["turn.lost"]
