@@ -71,7 +71,9 @@ def test_every_series_is_described_in_two_sentences_or_more(series: list[Documen
 
 def test_every_theme_is_of_the_vocabulary_and_tells_series_apart(series: list[Document]) -> None:
     readme = (KNOWLEDGE / "README.md").read_text()
-    vocabulary = set(re.findall(r"`([^`]+)`", readme.partition("## Themes")[2].partition("\n## ")[0]))
+    vocabulary = set(
+        re.findall(r"`([^`]+)`", readme.partition("## Themes")[2].partition("\n## ")[0])
+    )
     counts = Counter(theme for document in series for theme in document.facts["themes"])
     assert set(counts) == vocabulary
     assert max(counts.values()) <= 0.15 * len(series)
@@ -84,6 +86,27 @@ def test_every_series_shares_two_themes_with_three_others(series: list[Document]
     for own, wanted in themes.items():
         close = [other for other in themes if other != own and len(themes[other] & wanted) >= 2]
         assert len(close) >= 3, own
+
+
+def test_every_series_has_keywords_of_its_own_and_none_is_its_name(series: list[Document]) -> None:
+    for document in series:
+        keywords = document.facts["keywords"]
+        names = {plain_name(name) for name in (document.title, *document.facts.get("aliases", ()))}
+        traits = {*document.facts["themes"], *document.facts["genres"]}
+        assert 5 <= len(set(keywords)) == len(keywords) <= 12, document.id
+        assert not names & {plain_name(keyword) for keyword in keywords}, document.id
+        assert not traits & set(keywords), document.id
+
+
+def test_no_keyword_is_cut_off_in_a_passage(corpus: Corpus) -> None:
+    wanted = {
+        document.id: f"Keywords: {', '.join(document.facts['keywords'])}."
+        for document in corpus.documents
+        if document.kind == "series"
+    }
+    passages = [passage for passage in corpus.passages if passage.source_id in wanted]
+    assert {passage.source_id for passage in passages} == set(wanted)
+    assert all(wanted[passage.source_id] in passage.text for passage in passages)
 
 
 def test_no_two_documents_go_by_the_same_name(corpus: Corpus) -> None:
