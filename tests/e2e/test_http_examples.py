@@ -12,7 +12,9 @@ import pytest
 
 from tests.harness.stack import ROOT, Stack
 
-_BLOCK = re.compile(r"^## (?P<title>.+?)$|^```(?P<kind>bash|python)\n(?P<code>.*?)^```$", re.M | re.S)
+_BLOCK = re.compile(
+    r"^## (?P<title>.+?)$|^```(?P<kind>bash|python)\n(?P<code>.*?)^```$", re.M | re.S
+)
 _EXPECTED = {
     "Wait for the reply": "completed",
     "Read it while it is written": "",
