@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 import uuid
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -34,7 +35,8 @@ class Seen:
 
     turns: list[ObservedTurn] = field(default_factory=list)
     refused_handshakes: int = 0
-    failed_handshakes: int = 0
+    failed_handshakes: Counter[str] = field(default_factory=Counter)
+    """By the name of the error."""
     tenants: dict[str, str] = field(default_factory=dict)
     """Message id → tenant."""
 
@@ -70,8 +72,8 @@ class Person:
                 self._seen.refused_handshakes += 1
                 after = error.response.headers.get("Retry-After", "")
                 wait_s = int(after) + random.random() if after.isdecimal() else self._back_off_s()
-            except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed):
-                self._seen.failed_handshakes += 1
+            except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
+                self._seen.failed_handshakes[type(error).__name__] += 1
                 wait_s = self._back_off_s()
             else:
                 self._failures = 0

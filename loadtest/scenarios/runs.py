@@ -131,7 +131,7 @@ async def reconnects(target: Target, knobs: Knobs) -> Outcome:
     outcome.notes.append(
         f"all lost at once: half back after {back_ms[len(back_ms) // 2] / 1_000:.1f} s, all after "
         f"{back_ms[-1] / 1_000:.1f} s, {idle_seen.refused_handshakes} handshakes told to come back, "
-        f"{idle_seen.failed_handshakes} failed"
+        f"{_failures(idle_seen)} failed"
     )
     return outcome
 
@@ -197,6 +197,11 @@ def _quiet_notes(seen: Seen, switched_ms: int) -> list[str]:
             p99 = firsts[min(len(firsts) - 1, int(0.99 * len(firsts)))]
             notes.append(f"quiet tenant {name}: {len(firsts)} turns, first token p99 {p99} ms")
     return notes
+
+
+def _failures(seen: Seen) -> str:
+    names = ", ".join(f"{count} {name}" for name, count in seen.failed_handshakes.most_common())
+    return names or "none"
 
 
 async def _token(target: Target, tenant: str, number: int) -> str:
