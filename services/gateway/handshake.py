@@ -87,7 +87,7 @@ class Handshakes:
         address = client_address(scope, headers, self._trusted_proxies)
         wait_ms = self._rates.take(address, self._clock.now_ms())
         if wait_ms:
-            return self._come_back_after(wait_ms)
+            return _come_back_after(self._spread(wait_ms))
         subprotocols: list[str] = scope.get("subprotocols") or []
         try:
             identity = self._identities.identify(headers.get("authorization"), subprotocols)
@@ -99,7 +99,7 @@ class Handshakes:
         # Last, so that only those who may connect use it up; still before anything is asked of the ledger.
         wait_ms = self._budgets[named is not None].take(self._clock.now_ms())
         if wait_ms:
-            return self._come_back_after(wait_ms)
+            return _come_back_after(wait_ms)  # a place in the line, spread already
         session_id = SessionId(named or self._random_id(15))
         return Admitted(
             identity=identity,
@@ -110,21 +110,21 @@ class Handshakes:
 
     def unavailable(self) -> Denied:
         """Nobody can be asked just now; the next second would be too soon for everybody at once."""
-        return self._come_back_after(UNAVAILABLE_RETRY_MS, "Try again.")
+        return _come_back_after(self._spread(UNAVAILABLE_RETRY_MS), "Try again.")
 
     def new_connection_id(self) -> ConnectionId:
         """16 characters that nobody can guess."""
         return ConnectionId(self._random_id(12))
 
-    def _come_back_after(
-        self, wait_ms: int, message: str = "Too many connections at once."
-    ) -> Denied:
-        spread_s = spread_ms(wait_ms, self._randomness.uniform(0, 1)) / 1_000
-        after_s = min(RETRY_MAX_S, math.ceil(spread_s))
-        return Denied(503, "unavailable", message, after_s)
+    def _spread(self, wait_ms: int) -> int:
+        return spread_ms(wait_ms, self._randomness.uniform(0, 1))
 
     def _random_id(self, size_bytes: int) -> str:
         return base64.urlsafe_b64encode(self._randomness.token_bytes(size_bytes)).decode()
+
+
+def _come_back_after(wait_ms: int, message: str = "Too many connections at once.") -> Denied:
+    return Denied(503, "unavailable", message, min(RETRY_MAX_S, math.ceil(wait_ms / 1_000)))
 
 
 def _named_session(query: bytes) -> str | None:
