@@ -125,14 +125,13 @@ async def test_an_address_that_connects_too_fast_is_told_when_to_come_back() -> 
 async def test_in_a_storm_those_beyond_the_budget_are_told_when_to_come_back_and_cost_no_entry() -> (
     None
 ):
-    async with gateway_world(returning_handshakes_per_s=1) as world:
-        async with world.client("?session_id=s1"):
-            response = await refusal(world, "?session_id=s2")
-            assert response.status_code == 503
-            assert int(response.headers["retry-after"]) >= 1
-            assert len(world.registry._entries) == 1
-            async with world.client(""):
-                pass  # who is new has a budget of their own
+    async with gateway_world(returning_handshakes_per_s=1) as world, world.client("?session_id=s1"):
+        response = await refusal(world, "?session_id=s2")
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) >= 1
+        assert len(world.registry._entries) == 1
+        async with world.client(""):
+            pass  # who is new has a budget of their own
 
 
 async def test_a_token_is_judged_by_a_session_name_that_cannot_be_without_a_look_at_any_store(
