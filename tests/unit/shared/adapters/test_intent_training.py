@@ -57,3 +57,11 @@ def test_judge_of_nothing_is_nothing() -> None:
 def test_guess_is_a_probability_for_any_text(text: str) -> None:
     (guess,) = train_intents(EXAMPLES, (), FEATURES).model.guess(FEATURES.rows([text]))
     assert 0 < guess.confidence <= 1
+
+
+def test_rows_bend_with_the_square_of_the_embeddings_cosine() -> None:
+    embedder = FakeEmbedder()
+    size = embedder.dimensions
+    pairs = FEATURES.rows(TEXTS)[:, -(size * (size + 1) // 2) :]
+    vectors = embedder.embed([" ".join(Lexicon({}).read(text)) for text in TEXTS])
+    assert np.allclose(pairs @ pairs.T, (vectors @ vectors.T) ** 2, atol=1e-5)
