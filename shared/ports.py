@@ -105,7 +105,8 @@ class TurnClaims(Protocol):
         """Become the turn's producer: attempt = max(stored, request.attempt_hint) + 1, lease from `now_ms`.
 
         Refused while a lease lives, after the end, when not head, (not detached) when readerless for `grace_ms`, and
-        when attempts or crashes are used up. A delivery reserved by a sweeper passes the last two.
+        when attempts or crashes are used up. A delivery reserved by a sweeper passes the last two. A hint above the
+        stored attempt tells that the ledger lost that one: then no lease, place or count of the lower one stands.
         A turn that the ledger does not know is entered from `request`, at the front.
         """
         ...

@@ -175,7 +175,9 @@ class FollowedTurns:
     ) -> list[Action]:
         """The client asks for what it missed; live frames of the turn are held from now on."""
         self._dropped.pop(turn_id, None)
-        return [self._ask(self._view(turn_id, now_ms), attempt, after_seq, "resume")]
+        view = self._view(turn_id, now_ms)
+        view.claim(attempt, after_seq)
+        return [self._ask(view, attempt, after_seq, "resume")]
 
     def follow(self, turn_id: TurnId, now_ms: int) -> None:
         """The turn exists and this connection is among its followers."""
@@ -199,8 +201,8 @@ class FollowedTurns:
         if answer.purpose == "check":
             view.replays += 1
         last_seq = answer.from_seq + len(answer.frames) - 1
-        view.note(answer.attempt, last_seq, now_ms, self._limits.silent_turn_check_ms)
-        view.is_ended = view.is_ended or answer.complete
+        end = frame_head(answer.frames[-1]) if answer.complete else None
+        self._note(view, answer.attempt, last_seq, now_ms, end)
         self._judge_silence(view, answer, now_ms)
         replay = WriteReplay(view.turn_id, frames)
         if answer.purpose == "check" and not answer.is_stored:
@@ -268,10 +270,12 @@ class FollowedTurns:
         )
         return [Write(encode_frame(frame))]
 
-    def stopped(self, answer: Stopped) -> list[Action]:
+    def stopped(self, answer: Stopped, now_ms: int) -> list[Action]:
         """The turn has ended: its terminal frame, once more if the client had it before."""
-        self._views.pop(answer.turn_id, None)
-        return [Write(answer.outcome)]
+        view = self._views.get(answer.turn_id)
+        if view is None:
+            return [Write(answer.outcome)]
+        return [self._write(view, frame_head(answer.outcome), answer.outcome, now_ms)]
 
     # time ----------------------------------------------------------------------------------------
 
@@ -287,7 +291,8 @@ class FollowedTurns:
                 queued = ChatQueued(turn_id=view.turn_id, wait_ms=left_ms)
                 actions.append(Write(encode_frame(queued)))
             if now_ms >= view.next_check_ms and not view.is_checking and not view.replays:
-                actions.append(self._ask(view, view.attempt or None, view.last_seq, "check"))
+                attempt, last_seq = view.furthest
+                actions.append(self._ask(view, attempt or None, last_seq, "check"))
                 view.next_check_ms = now_ms + self._limits.silent_turn_check_ms
         return actions
 
@@ -310,11 +315,21 @@ class FollowedTurns:
         return AskReplay(view.turn_id, attempt, after_seq, purpose)
 
     def _write(self, view: TurnView, head: FrameHead, data: bytes, now_ms: int) -> Write:
-        view.note(head.attempt, head.seq, now_ms, self._limits.silent_turn_check_ms)
-        if head.is_terminal:
-            view.is_ended = True
+        self._note(view, head.attempt, head.seq, now_ms, head if head.is_terminal else None)
+        if view.is_ended:
             self._views.pop(view.turn_id, None)
         return Write(data)
+
+    def _note(
+        self, view: TurnView, attempt: int, seq: int, now_ms: int, end: FrameHead | None
+    ) -> None:
+        """Frames up to (attempt, seq) go to the client, with the end of the turn if there is one."""
+        is_ignored = end is not None and view.is_ignored(end)
+        view.note(attempt, seq, now_ms, self._limits.silent_turn_check_ms)
+        if is_ignored:
+            view.next_check_ms = now_ms  # answered above what the client has, see Replaying
+        elif end is not None:
+            view.is_ended = True
 
     def _judge_silence(self, view: TurnView, answer: Replayed, now_ms: int) -> None:
         if not answer.is_queued or view.last_seq >= 0:

@@ -13,7 +13,9 @@ from shared.contracts.server_frames import decode_server_frame, encode_frame
 from shared.errors import ChatError
 from shared.ports import TurnFollowers, TurnStore
 from shared.telemetry import Log
-from shared.turn.stored_replay import replay_stored
+from shared.turn.stored_replay import stored_frames
+
+_NOTHING_SEEN = (0, -1)
 
 _log = Log("replaying")
 
@@ -36,7 +38,12 @@ class Replaying:
         after_seq: int,
         purpose: Purpose,
     ) -> Replayed | NotFound | CouldNotAsk:
-        """Add the follower (None only reads), then read. Raises nothing."""
+        """Add the follower (None only reads), then read. Raises nothing.
+
+        A `check` of a turn that has ended at or below (`attempt`, `after_seq`), which the reader has, is answered above
+        it: the ledger has lost what came in between, and the reader ignores what is lower. A `resume` is answered as
+        it is asked.
+        """
         turn = turn_of(session, turn_id)
         if turn is None:
             return NotFound(turn_id, purpose)
@@ -48,48 +55,58 @@ class Replaying:
                 after_seq=after_seq,
                 now_ms=self._clock.now_ms(),
             )
+            seen = (attempt or 0, after_seq) if purpose == "check" else _NOTHING_SEEN
             if isinstance(answer, TurnUnknown):
-                return await self._stored(turn, purpose) or _lost(turn_id, purpose)
+                return await self._stored(turn, purpose, seen[0]) or _lost(turn_id, purpose)
             if answer.state.status == "rejected":
                 return NotFound(turn_id, purpose)
-            if answer.state.outcome is not None and not answer.log_kept:
-                return await self._ended(turn, answer.state, answer.state.outcome, purpose)
+            state = answer.state
+            if state.outcome is not None and (
+                not answer.log_kept or _is_overtaken(state, state.outcome, seen)
+            ):
+                return await self._ended(turn, state, state.outcome, purpose, seen[0])
         except ChatError as error:
             _log.warning("replay.unavailable", turn_id=turn_id, error_type=type(error).__name__)
             return CouldNotAsk(turn_id, purpose)
         return _from_log(turn_id, answer, purpose)
 
     async def _ended(
-        self, turn: TurnRef, state: TurnState, outcome: bytes, purpose: Purpose
+        self, turn: TurnRef, state: TurnState, outcome: bytes, purpose: Purpose, seen: int
     ) -> Replayed:
-        """The log is gone, the outcome is not: the stored text if there is one, else the terminal frame alone."""
+        """The log is of no use, the outcome is: the stored text if there is one, else the terminal frame alone."""
         if state.attempt > 0:
-            stored = await self._stored(turn, purpose)
+            stored = await self._stored(turn, purpose, seen)
             if stored is not None:
                 return stored
+        attempt = max(state.attempt, seen) if state.attempt else 0
         return Replayed(
             turn_id=turn.turn_id,
             purpose=purpose,
-            attempt=state.attempt + 1 if state.attempt else 0,
+            attempt=attempt + 1 if attempt else 0,
             from_seq=0,
-            frames=(terminal_alone(outcome, state.attempt),),
+            frames=(terminal_alone(outcome, attempt),),
             complete=True,
             is_stored=True,
         )
 
-    async def _stored(self, turn: TurnRef, purpose: Purpose) -> Replayed | None:
+    async def _stored(self, turn: TurnRef, purpose: Purpose, seen: int) -> Replayed | None:
         stored = await self._store.get(turn)
         if stored is None or stored.status == "marker":
             return None
+        attempt = max(stored.attempt, seen) + 1
         return Replayed(
             turn_id=turn.turn_id,
             purpose=purpose,
-            attempt=stored.attempt + 1,
+            attempt=attempt,
             from_seq=0,
-            frames=tuple(encode_frame(frame) for frame in replay_stored(stored)),
+            frames=tuple(encode_frame(frame) for frame in stored_frames(stored, attempt=attempt)),
             complete=True,
             is_stored=True,
         )
+
+
+def _is_overtaken(state: TurnState, outcome: bytes, seen: tuple[int, int]) -> bool:
+    return state.attempt > 0 and (state.attempt, frame_head(outcome).seq) <= seen
 
 
 def _lost(turn_id: TurnId, purpose: Purpose) -> NotFound:

@@ -193,7 +193,7 @@ class Session:
                 self.turns.follow(answer.turn_id, now_ms)
                 return []
             case Stopped():
-                return self.turns.stopped(answer)
+                return self.turns.stopped(answer, now_ms)
             case HistoryPage():
                 return [Write(encode_frame(answer.frame))]
             case _:

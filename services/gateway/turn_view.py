@@ -47,6 +47,7 @@ class TurnView:
 
     __slots__ = (
         "attempt",
+        "claimed",
         "heard_at_ms",
         "held",
         "held_bytes",
@@ -67,6 +68,7 @@ class TurnView:
         self.turn_id = turn_id
         self.attempt = 0  # of the last frame sent to the client; 0 = none yet
         self.last_seq = -1  # of the last frame sent to the client
+        self.claimed = (0, -1)  # the last frame, by attempt and seq, that the client says it has
         self.heard_at_ms = now_ms
         self.next_check_ms = now_ms + check_after_ms  # silent until then: the ledger is asked
         self.is_checking = False  # a question because of silence is open
@@ -97,6 +99,23 @@ class TurnView:
         if head.is_terminal and head.attempt == 0:
             return True
         return (head.attempt, head.seq) > (self.attempt, self.last_seq)
+
+    def claim(self, attempt: int | None, seq: int) -> None:
+        """The client says that it has this frame."""
+        self.claimed = max(self.claimed, (attempt or 0, seq))
+
+    @property
+    def furthest(self) -> tuple[int, int]:
+        """Attempt and seq of the last frame that the client has, as far as is known."""
+        return max(self.claimed, (self.attempt, self.last_seq))
+
+    def is_ignored(self, end: FrameHead) -> bool:
+        """True for an end below what the client has: the ledger lost what came in between, and the client ignores it.
+
+        Asked before the end is sent. A client that claims to have just that frame has the end.
+        """
+        place = (end.attempt, end.seq)
+        return end.attempt > 0 and (place <= (self.attempt, self.last_seq) or place < self.claimed)
 
     def note(self, attempt: int, seq: int, now_ms: int, check_after_ms: int) -> None:
         """A frame of the turn goes to the client."""

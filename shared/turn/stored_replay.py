@@ -17,16 +17,11 @@ from shared.contracts.stored_turns import StoredTurn
 from shared.policy.frame_cutting import cut_text
 
 
-def replay_stored(stored: StoredTurn) -> tuple[LoggedFrame, ...]:
-    """The frames for a reader whose log is gone: at the recorded attempt + 1, seq from 0.
+def stored_frames(stored: StoredTurn, *, attempt: int) -> tuple[LoggedFrame, ...]:
+    """`started` (path `stored`), deltas of at most 32 KiB and the terminal frame, numbered for `attempt`.
 
     `stored` is `completed` or `cancelled`; a marker has no text to replay and must not be given.
     """
-    return stored_frames(stored, attempt=stored.attempt + 1)
-
-
-def stored_frames(stored: StoredTurn, *, attempt: int) -> tuple[LoggedFrame, ...]:
-    """`started` (path `stored`), deltas of at most 32 KiB and the terminal frame, numbered for `attempt`."""
     return tuple(_frames(stored, attempt))
 
 

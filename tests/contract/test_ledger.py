@@ -385,6 +385,16 @@ class TestClaim:
         assert answer.next_head is not None
         assert answer.next_head.turn_id == third.turn_id
 
+    async def test_lost_attempt_takes_the_turn_back_from_the_one_before_it(
+        self, world: LedgerWorld
+    ) -> None:
+        request = await world.accepted()
+        overtaken = await world.claimed(request, "n1")
+        answer = await world.claimed(msgspec.structs.replace(request, attempt_hint=2), "n3")
+        assert answer.attempt == 3
+        assert isinstance(await world.append(overtaken, 0, b"old"), Fenced)
+        assert isinstance(await world.append(answer, 0, b"new"), Held)
+
     async def test_head_claimed_meanwhile_may_end_first(self, world: LedgerWorld) -> None:
         lost = await world.accepted()
         await world.lose(lost.ref)

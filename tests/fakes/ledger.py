@@ -293,9 +293,9 @@ class FakeLedger:
         if turn.nonce == nonce:
             turn.lease_until_ms = now_ms + self._lease_ms
             return self._claimed(session, turn, request, now_ms)
-        if turn.lease_until_ms > now_ms:
-            return self._refused(session, turn, ClaimRefusal.LEASED)
         is_lost = request.attempt_hint > turn.attempt
+        if turn.lease_until_ms > now_ms and not is_lost:
+            return self._refused(session, turn, ClaimRefusal.LEASED)
         past = turn.recovery
         is_running = turn.status == "running"
         crashes = past.crashes + (is_running and past.released is None and not is_lost)

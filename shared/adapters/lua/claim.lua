@@ -73,10 +73,11 @@ if turn[2] == nonce then
   redis.call('HSET', TURN, 'lease', lease_until)
   return claimed(attempt)
 end
-if tonumber(turn[4]) > now then return refused('leased') end
-
--- A hint above ours means that the ledger lost that attempt: its producer re-enters at the front.
+-- A hint above ours means that the ledger lost that attempt: its producer re-enters at the front. A lease that the
+-- ledger still holds is then an overtaken producer's; readers who have seen the later attempt would ignore its end.
 local is_lost = hint > attempt
+if tonumber(turn[4]) > now and not is_lost then return refused('leased') end
+
 local past = redis.call('HMGET', TURN, 'tries', 'crashes', 'released', 'delivery', 'worker', 'path',
   'claimed_at')
 local tries, crashes = tonumber(past[1] or '0'), tonumber(past[2] or '0')

@@ -12,6 +12,22 @@ _SIGV4_TEST = "tests/unit/shared/policy/test_sigv4.py"
 
 MUTANTS = (
     Mutant(
+        "P1",
+        "an end that its reader ignores ends the view",
+        "services/gateway/followed_turns.py",
+        "is_ignored = end is not None and view.is_ignored(end)",
+        "is_ignored = False",
+        f"{_UNIT}/test_followed_turns.py::test_an_end_below_what_the_reader_was_sent_is_followed_by_a_question",
+    ),
+    Mutant(
+        "P1",
+        "a reader beyond an end is answered from the log again and again",
+        "services/gateway/replaying.py",
+        "return state.attempt > 0 and (state.attempt, frame_head(outcome).seq) <= seen",
+        "return False",
+        f"{_UNIT}/test_replaying.py::test_a_reader_beyond_an_end_is_answered_above_what_it_has",
+    ),
+    Mutant(
         "P10",
         "a wrong signature is accepted",
         _SIGV4,

@@ -81,9 +81,17 @@ MUTANTS = (
         "P4 B-03",
         "a claim ignores a living lease",
         "claim",
-        "if tonumber(turn[4]) > now then return refused('leased') end\n",
+        "if tonumber(turn[4]) > now and not is_lost then return refused('leased') end\n",
         "",
         "exactly_one_of_many_claimants_wins",
+    ),
+    _lua(
+        "P1",
+        "an overtaken lease keeps out the attempt that the ledger lost",
+        "claim",
+        "if tonumber(turn[4]) > now and not is_lost then return refused('leased') end\n",
+        "if tonumber(turn[4]) > now then return refused('leased') end\n",
+        "lost_attempt_takes_the_turn_back_from_the_one_before_it",
     ),
     _lua(
         "P5",

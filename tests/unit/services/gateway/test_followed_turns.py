@@ -351,3 +351,65 @@ def test_a_resumed_turn_that_waits_in_burst_says_so() -> None:
     session.answered(replayed(attempt=0, is_queued=True), T0)
     session.replay_written(TURN, T0)
     assert types(session.tick(T0, waits(0))) == ["queued"]
+
+
+# what a ledger lost that a reader has ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("has", "end"),
+    [((2, 0), done(9, attempt=1)), ((1, 5), done(5)), ((1, 5), done(3))],
+)
+def test_an_end_below_what_the_reader_was_sent_is_followed_by_a_question(
+    has: tuple[int, int], end: bytes
+) -> None:
+    session = new_session()
+    accept(session)
+    session.push(frame(has[1], attempt=has[0]), T0)
+
+    assert session.push(end, T0 + 10) == [Write(end)]
+
+    assert session.is_busy
+    assert session.tick(T0 + 20, waits(0)) == [AskReplay(TURN, *has, "check")]
+    stored = (frame(0, attempt=3), done(1, attempt=3))
+    resumed, replay = session.answered(
+        replayed(stored, purpose="check", attempt=3, complete=True, is_stored=True), T0 + 30
+    )
+    assert types([resumed]) == ["resumed"]
+    assert replay == WriteReplay(TURN, stored)
+    session.replay_written(TURN, T0 + 40)
+    assert not session.is_busy
+
+
+@pytest.mark.parametrize(("attempt", "after_seq"), [(2, 0), (1, 8)])
+def test_an_end_below_what_a_reader_says_it_has_is_replayed_and_followed_by_a_question(
+    attempt: int, after_seq: int
+) -> None:
+    session = new_session()
+    ask_resume(session, after_seq=after_seq, attempt=attempt)
+    log = (frame(0), frame(1), done(2))
+    session.answered(replayed(log, complete=True), T0 + 5)
+    session.replay_written(TURN, T0 + 6)
+
+    assert session.tick(T0 + 20, waits(0)) == [AskReplay(TURN, attempt, after_seq, "check")]
+
+
+def test_a_reader_that_says_it_has_the_very_end_is_told_it_once_more_and_no_question_follows() -> (
+    None
+):
+    session = new_session()
+    ask_resume(session, after_seq=2, attempt=1)
+    session.answered(replayed((done(2),), from_seq=2, complete=True), T0 + 5)
+    session.replay_written(TURN, T0 + 6)
+
+    assert not session.is_busy
+
+
+def test_an_end_before_any_claim_counts_whatever_the_reader_has() -> None:
+    session = new_session()
+    accept(session)
+    session.push(frame(4, attempt=2), T0)
+    expired = frame(0, attempt=0, kind="expired")
+
+    assert session.push(expired, T0 + 10) == [Write(expired)]
+    assert not session.is_busy

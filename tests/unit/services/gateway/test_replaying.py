@@ -107,3 +107,49 @@ async def test_a_turn_that_everybody_forgot_leaves_a_line_in_the_log(
         assert answer == NotFound(turn_id, purpose)
 
     assert [record.message for record in caplog.records] == ["turn.lost"]
+
+
+async def test_a_reader_beyond_an_end_is_answered_above_what_it_has() -> None:
+    world = build()
+    turn = accepted(await world.send())
+    failed = await fail(world, world.intake.submitted[0])
+    end = decode_server_frame(failed)
+
+    for seen in ((7, 3), (1, end.seq), (1, end.seq + 4)):
+        replay = await world.replaying.replay(
+            SESSION, turn.turn_id, None, attempt=seen[0], after_seq=seen[1], purpose="check"
+        )
+        assert isinstance(replay, Replayed)
+        (frame,) = replay.frames
+        assert decode_server_frame(frame) == msgspec.structs.replace(
+            end, attempt=seen[0] + 1, seq=0
+        )
+        assert (replay.attempt, replay.is_stored, replay.complete) == (seen[0] + 1, True, True)
+
+
+async def test_a_reader_before_an_end_is_answered_from_the_log() -> None:
+    world = build()
+    turn = accepted(await world.send())
+    failed = await fail(world, world.intake.submitted[0])
+
+    replay = await world.replaying.replay(
+        SESSION, turn.turn_id, None, attempt=1, after_seq=-1, purpose="check"
+    )
+
+    assert isinstance(replay, Replayed)
+    assert not replay.is_stored
+    assert replay.frames[-1] == failed
+
+
+async def test_a_stored_answer_is_cut_anew_above_what_the_reader_has() -> None:
+    world = build()
+    turn = accepted(await world.send())
+    await fail(world, world.intake.submitted[0])
+    await world.store.put(stored_turn(TurnRef(SESSION, turn.turn_id)))
+
+    replay = await world.replaying.replay(
+        SESSION, turn.turn_id, None, attempt=5, after_seq=2, purpose="check"
+    )
+
+    assert isinstance(replay, Replayed)
+    assert [decode_server_frame(frame).attempt for frame in replay.frames] == [6, 6, 6]

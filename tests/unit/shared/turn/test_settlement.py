@@ -23,7 +23,8 @@ from shared.errors import (
     ModelOverloaded,
     ModelRejected,
 )
-from shared.turn.stored_replay import replay_stored
+from shared.turn.result import TurnResult
+from shared.turn.stored_replay import stored_frames
 from tests.fakes.clock import settle
 from tests.fakes.model import Forever, Step, Wait
 from tests.fakes.turn_world import TurnWorld, follower, only, shown_text
@@ -214,14 +215,16 @@ async def test_a_turn_that_somebody_else_ended_meanwhile_is_left() -> None:
     assert result.outcome == "superseded"
 
 
-async def test_a_turn_that_was_lost_and_claimed_by_another_worker_at_the_end_is_left() -> None:
+async def finish_after_a_loss(hint: int) -> tuple[TurnWorld, TurnResult]:
+    """A second attempt finds at its end that the ledger lost it, and that another worker claimed above `hint`."""
     world = TurnWorld(HALF, ["Mine"])
     real = world.ledger.finish
 
     async def lose_first(append: Append, **rest: object) -> FinishAnswer:
+        world.ledger.finish = real  # type: ignore[method-assign]
         world.ledger.forget(append.claim.turn)
         await world.ledger.claim(
-            msgspec.structs.replace(request, attempt_hint=0),
+            msgspec.structs.replace(request, attempt_hint=hint),
             nonce=ClaimNonce("other"),
             worker="w2",
             path="burst",
@@ -233,9 +236,25 @@ async def test_a_turn_that_was_lost_and_claimed_by_another_worker_at_the_end_is_
     async with world.running():
         request = await second_attempt(world)
         world.ledger.finish = lose_first  # type: ignore[method-assign,assignment]
-        result = await world.finish(world.begin(request))
+        return world, await world.finish(world.begin(request))
+
+
+async def test_a_turn_that_was_lost_and_claimed_above_by_another_worker_at_the_end_is_left() -> (
+    None
+):
+    _, result = await finish_after_a_loss(hint=2)
 
     assert (result.outcome, result.status) == ("superseded", None)
+
+
+async def test_a_turn_that_was_lost_and_claimed_below_is_taken_back_for_readers_who_know_it() -> (
+    None
+):
+    world, result = await finish_after_a_loss(hint=0)
+
+    assert (result.outcome, result.status) == ("ended", "completed")
+    assert result.attempt == 3
+    assert [turn.assistant_text for turn in world.store.items.values()] == ["Mine"]
 
 
 async def test_a_lost_answer_to_the_end_is_not_mistaken_for_somebody_elses_end() -> None:
@@ -327,7 +346,7 @@ async def test_a_partial_answer_that_nobody_read_to_its_end_replays_as_it_ended(
         await world.finish(task, within_s=20)
 
     *_, logged = world.log(request)
-    *_, replayed = replay_stored(world.store.items[request.ref])
+    *_, replayed = stored_frames(world.store.items[request.ref], attempt=2)
     assert isinstance(logged, ResponseCancelled)
     assert isinstance(replayed, ResponseCancelled)
     assert replayed.by == logged.by == "disconnect"

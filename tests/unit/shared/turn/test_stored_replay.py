@@ -19,7 +19,7 @@ from shared.contracts.server_frames import (
     encode_frame,
 )
 from shared.contracts.stored_turns import StoredTurn
-from shared.turn.stored_replay import replay_stored, stored_frames
+from shared.turn.stored_replay import stored_frames
 
 TURN = StoredTurn(
     ref=TurnRef(SessionRef(TenantId("acme"), UserId("ana"), SessionId("s")), TurnId("s.1")),
@@ -45,7 +45,7 @@ def stored(**changes: Any) -> StoredTurn:
 
 
 def test_a_replay_is_one_attempt_above_the_recorded_one() -> None:
-    frames = replay_stored(TURN)
+    frames = stored_frames(TURN, attempt=3)
 
     assert [(frame.attempt, frame.seq) for frame in frames] == [(3, 0), (3, 1), (3, 2)]
     started, delta, end = frames
@@ -69,14 +69,14 @@ def test_a_long_answer_is_cut_small_and_always_the_same_way(text: str) -> None:
 
 
 def test_a_stopped_turn_ends_cancelled() -> None:
-    *_, end = replay_stored(stored(status="cancelled", cancelled_by="user"))
+    *_, end = stored_frames(stored(status="cancelled", cancelled_by="user"), attempt=3)
 
     assert isinstance(end, ResponseCancelled)
     assert (end.by, end.length) == ("user", 4)
 
 
 def test_a_replay_says_who_stopped_the_turn() -> None:
-    *_, end = replay_stored(stored(status="cancelled", cancelled_by="disconnect"))
+    *_, end = stored_frames(stored(status="cancelled", cancelled_by="disconnect"), attempt=3)
 
     assert isinstance(end, ResponseCancelled)
     assert end.by == "disconnect"
@@ -86,7 +86,7 @@ def test_a_turn_stored_before_that_was_kept_counts_as_stopped_by_its_user() -> N
     item = msgspec.json.decode(msgspec.json.encode(stored(status="cancelled")))
     del item["cancelled_by"]
 
-    *_, end = replay_stored(msgspec.convert(item, StoredTurn))
+    *_, end = stored_frames(msgspec.convert(item, StoredTurn), attempt=3)
 
     assert isinstance(end, ResponseCancelled)
     assert end.by == "user"
