@@ -247,7 +247,7 @@ async def test_a_lost_turn_that_another_worker_claimed_is_left() -> None:
     assert world.model.calls[0].ended == "closed"
 
 
-async def test_a_lost_turn_is_not_claimed_over_a_living_lower_attempt() -> None:
+async def test_a_lost_turn_is_taken_back_from_a_living_lower_attempt() -> None:
     world = TurnWorld(["one", Forever()], ["two", Forever()])
     other = world.make_engine("worker-2", seed=2)
     async with world.running():
@@ -266,7 +266,7 @@ async def test_a_lost_turn_is_not_claimed_over_a_living_lower_attempt() -> None:
             third.cancel()
             await asyncio.gather(third, return_exceptions=True)
 
-    assert (result.outcome, result.attempt) == ("superseded", 2)
+    assert (result.outcome, result.attempt) == ("ended", 3)
 
 
 async def test_a_bug_in_reclaiming_stops_the_flusher_loudly() -> None:
