@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, assert_never
 
 import msgspec
@@ -19,6 +20,8 @@ from shared.contracts.server_frames import ChatRejected, ErrorCode, ProtocolErro
 
 TURN_ID_LIMIT_CHARACTERS = 128
 HISTORY_LIMIT = 50
+METADATA_DEPTH = 32
+"""More than anyone needs, and far from where walking through it would end the stack."""
 _NONCE_LIMIT_BYTES = 1_024
 _FRAMES = {
     "chat.send": ChatSend,
@@ -83,9 +86,27 @@ def text_fault(text: str, limit_bytes: int) -> tuple[RejectedCode, str] | None:
 
 def metadata_fault(metadata: dict[str, Any], limits: InputLimits) -> str | None:
     """Why a message's metadata is not taken; None when it is."""
+    if _is_deep(metadata):
+        return f"`metadata` is nested at most {METADATA_DEPTH} deep"
     if len(_encode(metadata)) > limits.metadata_bytes:
         return f"`metadata` has at most {limits.metadata_bytes} bytes of JSON"
     return None
+
+
+def _is_deep(value: Any) -> bool:
+    """True when lists and objects stand in one another more than METADATA_DEPTH deep."""
+    level = [value]
+    for _ in range(METADATA_DEPTH):
+        level = [item for holder in level for item in _items(holder)]
+        if not level:
+            return False
+    return any(isinstance(item, dict | list) for item in level)
+
+
+def _items(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _field_fault(frame: AnyClientFrame, limits: InputLimits) -> str | None:

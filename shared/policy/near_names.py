@@ -20,9 +20,12 @@ class NearNames:
 
     def __init__(self, names: Iterable[str], vocabulary: frozenset[str]) -> None:
         self._vocabulary = vocabulary
+        self._longest = 0
         self._names: dict[str, set[str]] = {}
         for name in names:
-            for left in _neighbours(name.replace(" ", "")):
+            joined = name.replace(" ", "")
+            self._longest = max(self._longest, len(joined))
+            for left in _neighbours(joined):
                 self._names.setdefault(left, set()).add(name)
 
     def said(self, text: str) -> frozenset[str]:
@@ -33,6 +36,9 @@ class NearNames:
         )
 
     def _may_name(self, run: list[str]) -> bool:
+        # Longer than any name by two letters is near none, and its neighbours are as many as its letters.
+        if sum(map(len, run)) > self._longest + 1:
+            return False
         return len(run) > 1 or run[0] not in self._vocabulary
 
     def _near(self, joined: str) -> Iterator[str]:

@@ -31,6 +31,18 @@ def send(**fields: object) -> str:
     return json.dumps({"type": "chat.send", "message_id": "m1", "text": "hello", **fields})
 
 
+def nested(depth: int) -> dict[str, object]:
+    """An object with lists and objects in one another."""
+    value: object = 1
+    for level in range(depth):
+        value = {"a": value} if level % 2 == 0 else [value, 2]
+    return {"a": value} if not isinstance(value, dict) else value
+
+
+def test_metadata_may_be_nested_as_deep_as_anyone_needs() -> None:
+    assert isinstance(decode(send(metadata=nested(31))), ChatSend)
+
+
 @pytest.mark.parametrize(
     ("text", "frame"),
     [
@@ -107,6 +119,7 @@ def test_a_type_that_no_client_sends_is_unknown(kind: str) -> None:
         send(text=None),
         send(metadata=[]),
         send(metadata={"a": "x" * 1_024}),
+        send(metadata=nested(33)),
         '{"type":"chat.resume"}',
         '{"type":"chat.resume","turn_id":7}',
         '{"type":"chat.resume","turn_id":""}',

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.policy import near_names
 from shared.policy.near_names import NearNames
 
 NAMES = NearNames(
@@ -52,6 +53,19 @@ def test_what_is_further_off_or_an_ordinary_word_says_none(text: str) -> None:
 
 def test_names_of_few_letters_are_never_near() -> None:
     assert NAMES.said("nna nan nana") == frozenset()
+
+
+def test_words_longer_than_any_name_cost_no_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def counted(word: str) -> set[str]:
+        asked.append(len(word))
+        return set()
+
+    monkeypatch.setattr(near_names, "_neighbours", counted)
+
+    assert NAMES.said("Ab" * 8_000 + " narutoo " + "c" * 14) == frozenset()
+    assert asked == [7, 14]
 
 
 def test_only_the_beginning_of_a_long_text_counts() -> None:
