@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +48,7 @@ from shared.bootstrap.adapters import push_credential
 from shared.bootstrap.gateway import GatewayPorts, open_gateway_ports
 from shared.bootstrap.limits import burst_limits, detached_limits, sweep_limits
 from shared.clock import Clock, Randomness
-from shared.contracts.identifiers import OwnerId
+from shared.contracts.identifiers import OwnerId, random_id
 from shared.settings import GatewaySettings, Settings
 from shared.telemetry import Log, Metrics
 from shared.turn.backstop import SweepPorts, make_sweeper
@@ -113,7 +112,7 @@ def build_gateway(
 ) -> Gateway:
     """Wire one gateway. Nothing runs yet and nothing is asked."""
     gateway = settings.gateway
-    owner = OwnerId(base64.urlsafe_b64encode(randomness.token_bytes(9)).decode())
+    owner = OwnerId(random_id(randomness.token_bytes(9)))
     watch = LoadWatch(
         ports.load, clock, burst_capacity_turns=settings.orchestrator.burst_capacity_turns
     )
@@ -220,7 +219,7 @@ def build_gateway(
         limits=limits.session.input,
         encoded_limit_bytes=gateway.inbound_frame_bytes,
         trusted_proxies=gateway.trusted_proxies,
-        new_id=lambda: base64.urlsafe_b64encode(randomness.token_bytes(15)).decode(),
+        new_id=lambda: random_id(randomness.token_bytes(15)),
     )
     rest = build_rest(
         RestUseCases(

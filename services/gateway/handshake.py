@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
@@ -21,7 +20,13 @@ from services.gateway.identity import (
 )
 from services.gateway.rates import ConnectBudget, KeyedBuckets
 from shared.clock import Clock, Randomness
-from shared.contracts.identifiers import ConnectionId, SessionId, SessionRef, is_client_id
+from shared.contracts.identifiers import (
+    ConnectionId,
+    SessionId,
+    SessionRef,
+    is_client_id,
+    random_id,
+)
 from shared.policy.backoff import spread_ms
 
 USER_AGENT_LIMIT = 256
@@ -120,7 +125,7 @@ class Handshakes:
         return spread_ms(wait_ms, self._randomness.uniform(0, 1))
 
     def _random_id(self, size_bytes: int) -> str:
-        return base64.urlsafe_b64encode(self._randomness.token_bytes(size_bytes)).decode()
+        return random_id(self._randomness.token_bytes(size_bytes))
 
 
 def _come_back_after(wait_ms: int, message: str = "Too many connections at once.") -> Denied:

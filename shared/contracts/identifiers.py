@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from functools import lru_cache
@@ -27,6 +28,15 @@ _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 def is_client_id(value: str) -> bool:
     """True when `value` may be a session or message id: `[A-Za-z0-9_-]{1,64}`."""
     return ID_PATTERN.fullmatch(value) is not None
+
+
+def random_id(entropy: bytes) -> str:
+    """`entropy` as an id of four characters for each three bytes, give multiples of three.
+
+    It begins with a letter or digit, so that no command line takes it for an option.
+    """
+    text = base64.urlsafe_b64encode(entropy).decode()
+    return text if text[0].isalnum() else f"A{text[1:]}"
 
 
 def ulid(at_ms: int, entropy: bytes) -> str:

@@ -15,6 +15,7 @@ from shared.contracts.identifiers import (
     is_client_id,
     made_at_ms,
     new_turn_id,
+    random_id,
     session_of_turn,
     turn_of,
     ulid,
@@ -95,3 +96,16 @@ def test_a_slot_tag_is_26_hex_characters_and_stays_what_it_is() -> None:
     assert ANA.slot_tag == SessionRef(ANA.tenant, ANA.user, ANA.session_id).slot_tag
     assert len(ANA.slot_tag) == 26
     assert set(ANA.slot_tag) <= set("0123456789abcdef")
+
+
+@given(st.binary(min_size=3, max_size=30).filter(lambda entropy: len(entropy) % 3 == 0))
+def test_a_random_id_may_be_sent_and_is_no_option_of_a_command_line(entropy: bytes) -> None:
+    made = random_id(entropy)
+    assert is_client_id(made)
+    assert made[0].isalnum()
+    assert len(made) == len(entropy) // 3 * 4
+
+
+@pytest.mark.parametrize("first", [b"\xf8", b"\xfc"])
+def test_a_random_id_that_would_begin_with_a_sign_begins_with_a_letter(first: bytes) -> None:
+    assert random_id(first + b"aa").startswith("A")
