@@ -14,7 +14,12 @@ from tests.harness.stack import Stack, running_stack
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack with a single inline slot, so that a second user already overflows; it looks for a new index often."""
     with running_stack(
-        tmp_path_factory.mktemp("stack"), inline_slots=1, index_poll_ms=500
+        tmp_path_factory.mktemp("stack"),
+        inline_slots=1,
+        index_poll_ms=500,
+        # However busy this machine is, a free slot is used.
+        lag_high_ms=5_000,
+        cpu_high_share="1.0",
     ) as running:
         yield running
 
