@@ -16,16 +16,23 @@ _PYTEST = ["pytest", "-q", "--no-header"]
 _SIDE_BY_SIDE = [*_PYTEST, "-n", "2", "--dist", "loadfile"]
 PARTS = {
     "check": ["infra.check", "--coverage"],
-    "contract, integration, infra": [
+    "contract, integration, infra, page": [
         *_SIDE_BY_SIDE,
         "tests/contract",
         "tests/integration",
         "tests/infra",
+        # In a browser, but against a server of its own.
+        "tests/browser/test_chat_page.py",
     ],
     # Runs its seeds in a process for each processor.
     "simulation": [*_PYTEST, "tests/simulation", "tests/policies"],
     # These measure a whole stack, which takes the machine for itself.
-    "e2e, browser": [*_PYTEST, "tests/e2e", "tests/browser"],
+    "e2e, browser": [
+        *_PYTEST,
+        "tests/e2e",
+        "tests/browser/test_stack_page.py",
+        "tests/browser/test_ten_turns.py",
+    ],
     "chaos": [*_PYTEST, "tests/chaos"],
 }
 

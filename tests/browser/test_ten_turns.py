@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import DESKTOP, PHONE, OpenPage
+from tests.browser.conftest import PHONE, OpenPage
 
 SIGNED = re.compile("Written by the offline model")
 TURNS: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = [
@@ -43,17 +42,10 @@ def say(page: Page, text: str, number: int) -> Locator:
     return turn
 
 
-@pytest.mark.parametrize(
-    ("size", "scheme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop", "phone"]
-)
 def test_ten_turns_about_books_an_order_a_refund_and_nonsense_read_well(
-    stack_url: str,
-    open_page: OpenPage,
-    screenshot: Callable[[Page, str], None],
-    size: tuple[int, int],
-    scheme: str,
+    stack_url: str, open_page: OpenPage, screenshot: Callable[[Page, str], None]
 ) -> None:
-    page = open_page(stack_url, size=size, scheme=scheme)
+    page = open_page(stack_url, size=PHONE, scheme="dark")
     for number, (text, told, sources) in enumerate(TURNS, 1):
         turn = say(page, text, number)
         answer = turn.locator(".answer")
@@ -65,7 +57,7 @@ def test_ten_turns_about_books_an_order_a_refund_and_nonsense_read_well(
         assert set(sources) <= set(titles)
         if "nothing about that" in told or text == "Hello!":
             assert titles == []
-        screenshot(page, f"ten-turns-{scheme}-{number:02d}")
+        screenshot(page, f"ten-turns-{number:02d}")
     before = page.locator(".turn").all_inner_texts()
     page.reload()
     expect(page.locator(".turn")).to_have_count(len(TURNS))
