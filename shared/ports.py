@@ -493,6 +493,10 @@ class Catalogue(Protocol):
         """The facts of each title that the text names (or whose author it names), in order of mention."""
         ...
 
+    async def traits(self, text: str) -> Sequence[str]:
+        """The traits of titles that the text says, such as a genre or a theme, each once."""
+        ...
+
 
 class Recommender(Protocol):
     """Titles to suggest."""

@@ -67,7 +67,7 @@ class KnowledgeIndex:
     @cached_property
     def shelf(self) -> TitleShelf:
         """The documents with facts."""
-        return TitleShelf(self.passages, self.vectors)
+        return TitleShelf(self.passages, self.vectors, self.forms)
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,10 @@ class IndexCatalogue:
         """The facts of each title named, in order of mention. Raises DependencyUnavailable without an index."""
         return self._current_index().shelf.named(text, limit)
 
+    async def traits(self, text: str) -> Sequence[str]:
+        """The traits that the text says. Raises DependencyUnavailable without an index."""
+        return self._current_index().shelf.traits(text)
+
 
 class IndexRecommender:
     """Weighs what titles share by how rare it is, in the event loop: about 0.5 ms for 300 titles."""

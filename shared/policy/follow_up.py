@@ -13,9 +13,11 @@ from shared.policy.follow_up_words import (
     ASKING,
     EMPTY,
     GOING_ON,
+    MORE,
     OTHERS,
     PLACES,
     POINTING,
+    WISHING,
 )
 
 LOOK_BACK_TURNS = 3
@@ -65,6 +67,20 @@ def asks(text: str) -> bool:
 def wants_others(text: str) -> bool:
     """True when the message asks for more of the kind of what was said."""
     return OTHERS.search(text) is not None
+
+
+def stands_alone(text: str) -> bool:
+    """True when no word means something said before and nothing asks for more of it, though few words are said.
+
+    That holds of a message that says what it wants; "and who wrote it?" does not.
+    """
+    is_further = MORE.search(text) is not None or wants_others(text)
+    return not is_further and POINTING.isdisjoint(_words(text)) and place_meant(text) is None
+
+
+def asks_for_suggestions(text: str) -> bool:
+    """True when a word of the message asks for suggestions."""
+    return WISHING.search(text) is not None
 
 
 def place_meant(text: str) -> int | None:

@@ -52,6 +52,16 @@ def mentions(text: str, known: Container[str], longest_words: int) -> Iterator[s
             start += 1
 
 
+def without_names(text: str, names: Iterable[str]) -> list[str]:
+    """What `text` says between and around these plain names, as plain text; so no word means two names."""
+    plain = plain_name(text)
+    longest_first = sorted(set(names), key=lambda name: (-len(name), name))
+    if longest_first:
+        pattern = rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b"
+        return [rest for rest in map(str.strip, re.split(pattern, plain)) if rest]
+    return [plain] if plain else []
+
+
 def everyday_words(texts: Iterable[str]) -> frozenset[str]:
     """Words that the texts write in lower case: a title of one such word is often not meant when it is said."""
     return frozenset(word for text in texts for word in _LOWER_CASE_WORD.findall(text))

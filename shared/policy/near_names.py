@@ -15,15 +15,25 @@ _NAME_WORDS = 5
 class NearNames:
     """Plain names by what is left of them without one letter; a few microseconds for each word of a question.
 
-    A word of `vocabulary` is never taken for a misspelled name of one word.
+    A word of `vocabulary` is never taken for a misspelled name of one word, nor is anything of less than `shortest`
+    letters for any name.
     """
 
-    def __init__(self, names: Iterable[str], vocabulary: frozenset[str]) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        vocabulary: frozenset[str],
+        *,
+        shortest: int = _MIN_CHARACTERS,
+    ) -> None:
         self._vocabulary = vocabulary
+        self._shortest = shortest
         self._longest = 0
         self._names: dict[str, set[str]] = {}
         for name in names:
             joined = name.replace(" ", "")
+            if len(joined) < shortest:
+                continue
             self._longest = max(self._longest, len(joined))
             for left in _neighbours(joined):
                 self._names.setdefault(left, set()).add(name)
@@ -37,7 +47,7 @@ class NearNames:
 
     def _may_name(self, run: list[str]) -> bool:
         # Longer than any name by two letters is near none, and its neighbours are as many as its letters.
-        if sum(map(len, run)) > self._longest + 1:
+        if not self._shortest <= sum(map(len, run)) <= self._longest + 1:
             return False
         return len(run) > 1 or run[0] not in self._vocabulary
 
@@ -55,9 +65,7 @@ def _runs(words: list[str]) -> Iterator[list[str]]:
 
 
 def _neighbours(word: str) -> set[str]:
-    """The word, and all that is left of it without one letter; nothing for a short one."""
-    if len(word) < _MIN_CHARACTERS:
-        return set()
+    """The word, and all that is left of it without one letter."""
     return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}
 
 

@@ -19,12 +19,14 @@ from shared.policy.follow_up import (
     SUBJECTS,
     SURE,
     asks,
+    asks_for_suggestions,
     choose_subjects,
     marked_text,
     may_lean,
     points_back,
     says_little,
     search_text,
+    stands_alone,
     wants_others,
 )
 from shared.policy.limits import TurnLimits
@@ -75,6 +77,9 @@ class Understanding:
         )
 
     async def _resolve(self, wish: Wish, recalled: Sequence[HistoryEntry]) -> Wish:
+        own = await self._own_wish(wish)
+        if own is not None:
+            return own
         question, sources = wish.search_text, sources_for(wish.intent.label)
         together = f"{recalled[-1].user_text} {question}"
         is_idle = "retrieval" not in sources
@@ -102,6 +107,17 @@ class Understanding:
             return wish
         before = await self._classify(recalled[-1].user_text)
         return Wish(before, together, leans=True) if sources_for(before.label) else wish
+
+    async def _own_wish(self, wish: Wish) -> Wish | None:
+        """The wish of a message that says itself what to suggest ("horror", "recommend me something"), else None."""
+        question, label = wish.search_text, wish.intent.label
+        if label not in (SUGGESTION_INTENT, GENERAL_INTENT) or not stands_alone(question):
+            return None
+        if label == SUGGESTION_INTENT and asks_for_suggestions(question):
+            return wish
+        if says_little(question) and await self._catalogue.traits(question):
+            return Wish(Intent(SUGGESTION_INTENT, wish.intent.confidence), question)
+        return None
 
     async def _resolve_rule(self, wish: Wish, before: str) -> Wish:
         """A question about rules of the store or about orders: the one before tells which are meant."""

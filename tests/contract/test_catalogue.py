@@ -96,10 +96,19 @@ async def test_titles_may_be_asked_for_by_a_theme(make: Make) -> None:
     assert found.like == ()
 
 
+async def test_a_trait_that_is_said_is_known_as_one(make: Make) -> None:
+    catalogue, _ = make()
+
+    assert list(await catalogue.traits("Cooking, with music?")) == ["cooking", "music"]
+    assert list(await catalogue.traits("Is Tide longer?")) == []
+
+
 async def test_what_cannot_ask_says_so(make: Make) -> None:
     catalogue, recommender = make(is_down=True)
 
     with pytest.raises(DependencyUnavailable):
         await catalogue.named("Tide", 5)
+    with pytest.raises(DependencyUnavailable):
+        await catalogue.traits("cooking")
     with pytest.raises(DependencyUnavailable):
         await recommender.similar("Tide", 5)

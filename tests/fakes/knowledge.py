@@ -21,6 +21,7 @@ from shared.contracts.knowledge import (
 from shared.contracts.orders import Order
 from shared.errors import DependencyUnavailable
 from shared.policy.corpus import read_corpus
+from shared.policy.names import plain_name
 from shared.turn.fan_out import SourcePorts
 
 
@@ -65,6 +66,12 @@ class FakeCatalogue:
         places = [(text.casefold().find(entry.title.casefold()), entry) for entry in self._titles()]
         named = sorted((found for found in places if found[0] >= 0), key=lambda found: found[0])
         return tuple(_passage(entry) for _, entry in named[:limit])
+
+    async def traits(self, text: str) -> Sequence[str]:
+        if self.is_down:
+            raise DependencyUnavailable("the fake catalogue is down")
+        known = {trait for entry in self._titles() for trait in entry.facts.get("themes", ())}
+        return sorted(known.intersection(plain_name(text).split()))
 
     def _titles(self) -> list[PassageEntry]:
         return [entry for entry in self.entries if entry.facts]

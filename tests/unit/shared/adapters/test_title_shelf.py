@@ -24,9 +24,11 @@ def entry(title: str, *names: str, text: str = "", **facts: tuple[str, ...]) -> 
     )
 
 
-def shelf(*entries: PassageEntry, vectors: list[list[float]] | None = None) -> TitleShelf:
+def shelf(
+    *entries: PassageEntry, vectors: list[list[float]] | None = None, known: Sequence[str] = ()
+) -> TitleShelf:
     rows = vectors or [[0.0, 0.0]] * len(entries)
-    return TitleShelf(entries, np.array(rows, np.float32).reshape(-1, 2))
+    return TitleShelf(entries, np.array(rows, np.float32).reshape(-1, 2), known)
 
 
 def nowhere(texts: Sequence[str]) -> Vectors:
@@ -46,6 +48,30 @@ def test_titles_are_known_by_other_names_and_by_their_authors() -> None:
 
     assert [p.title for p in found.named("anything by naoki urasawa?", 9)] == ["Monster", "Pluto"]
     assert found.named("parcel", 9) == ()  # no facts: a rule, not a title
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("recomend somthing like beserk", ["Berserk"]),
+        ("i loved onepiece and narutoo", ["Naruto", "One Piece"]),
+        ("Deth Note and Vinlnd Saga", ["Death Note", "Vinland Saga"]),
+        ("beserk or Naruto", ["Naruto", "Berserk"]),  # what is certain first
+        ("Death Note", ["Death Note"]),
+        ("una historia", []),
+        ("a nice pluta", []),  # too short to be sure
+    ],
+)
+def test_a_misspelled_title_is_known_unless_it_is_another_word(
+    text: str, titles: list[str]
+) -> None:
+    names = ("Berserk", "One Piece", "Naruto", "Death Note", "Death Notes", "Vinland Saga")
+    found = shelf(
+        *(entry(name, themes=("war",)) for name in (*names, "Historie", "Pluto")),
+        known=("historia",),
+    )
+
+    assert [passage.title for passage in found.named(text, 9)] == titles
 
 
 def test_a_title_that_is_an_everyday_word_has_to_be_written_like_one() -> None:

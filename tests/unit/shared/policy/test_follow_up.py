@@ -6,6 +6,7 @@ import pytest
 
 from shared.policy.follow_up import (
     asks,
+    asks_for_suggestions,
     choose_subjects,
     marked_text,
     may_lean,
@@ -13,6 +14,7 @@ from shared.policy.follow_up import (
     points_back,
     says_little,
     search_text,
+    stands_alone,
     wants_others,
 )
 
@@ -133,3 +135,30 @@ def test_the_titles_meant_are_chosen_from_the_question_and_the_answer_before(
 
 def test_titles_are_searched_for_as_names() -> None:
     assert search_text("who wrote it?", ["Given"]) == 'who wrote it? "Given"'
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"),
+    [
+        ("horror", True),
+        ("what about isekai?", True),
+        ("recommend me something", True),
+        ("more horror", False),
+        ("noch mehr Horror", False),
+        ("another romance", False),
+        ("something like that", False),
+        ("is it horror", False),
+        ("the second one", False),
+        ("the third", False),
+    ],
+)
+def test_a_message_stands_alone_unless_it_points_back_or_asks_for_more(
+    text: str, alone: bool
+) -> None:
+    assert stands_alone(text) is alone
+
+
+@pytest.mark.parametrize("text", ["recommend me something", "recomend", "Empfiehl mir etwas"])
+def test_a_message_may_ask_for_suggestions_outright(text: str) -> None:
+    assert asks_for_suggestions(text)
+    assert not asks_for_suggestions("sounds great, how many books are there")

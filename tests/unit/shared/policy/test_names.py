@@ -11,6 +11,7 @@ from shared.policy.names import (
     mentions,
     plain_name,
     said_names,
+    without_names,
 )
 
 
@@ -94,3 +95,11 @@ def test_a_title_is_meant_when_it_is_written_like_one(text: str) -> None:
 )
 def test_an_everyday_word_is_not_a_title(text: str) -> None:
     assert not is_meant(text, "given", {"given"})
+
+
+def test_what_stands_between_known_names_is_left_without_them() -> None:
+    text = "Is One Piece like one, or like Dr. Stone?"
+
+    assert without_names(text, ["one", "one piece", "dr stone"]) == ["is", "like", "or like"]
+    assert without_names("  ", ["one"]) == without_names("?", []) == []
+    assert without_names("Only this", []) == ["only this"]

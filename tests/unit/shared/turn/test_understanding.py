@@ -34,7 +34,7 @@ ENTRIES = tuple(
         title=title,
         text="",
         kind="series",
-        facts={"themes": ("x",)},
+        facts={"themes": ("horror",)},
     )
     for title in ("Naruto", "Bleach", "Akira")
 )
@@ -94,6 +94,19 @@ async def test_a_message_that_names_a_title_means_that_one() -> None:
     wish = await World().read("who wrote akira?", ABOUT_NARUTO)
 
     assert wish == Wish(Intent("product_question", 0.9), "who wrote akira?")
+
+
+@pytest.mark.parametrize("question", ["horror", "what about horror?", "recommend me something"])
+async def test_a_new_wish_is_no_follow_up_however_short(question: str) -> None:
+    wish = await World().read(question, ABOUT_NARUTO)
+
+    assert (wish.intent.label, wish.search_text) == ("recommendation", question)
+    assert not wish.leans
+
+
+@pytest.mark.parametrize("question", ["more horror", "is it horror?", "another horror", "and?"])
+async def test_a_trait_of_something_said_before_is_no_new_wish(question: str) -> None:
+    assert (await World().read(question, ABOUT_NARUTO)).leans
 
 
 @pytest.mark.parametrize(
