@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from infra.local.model_server.found_elements import Element, Found, own_words, read_found
 from infra.local.model_server.messages import MessagesRequest
@@ -15,6 +16,7 @@ from infra.local.model_server.order_talk import talk_about_orders
 from infra.local.model_server.wording import (
     asked_author,
     asked_facts,
+    asks_price,
     best_sentences,
     is_fact,
     sentences,
@@ -37,7 +39,11 @@ _SMALL_TALK = (
     (r"^\W*(bye|goodbye|see you|good night|ciao|tschüss)\b", "Goodbye, and happy reading!"),
     (r"\bhow are (you|u)\b|\bhow('s| is) it going\b", "All is well here, thank you."),
     (r"\b(who|what) are you\b|\bare you (a )?(bot|human|real|robot|ai)\b", "I am a program."),
-    (r"\bjoke\b", "Jokes are better in the books than from me."),
+    (
+        r"\b(joke|witz)\b",
+        "Why did the manga fan go broke? Every ending was only the end of a volume.",
+    ),
+    (r"\bwhat (can|do) (you|u) do\b|\bhelp me\b|\bwas kannst du\b", "Gladly:"),
     (r"^\W*(hi|hello|hey|hallo|good (morning|evening|afternoon)|bonjour|hola|moin)\b", "Hello!"),
 )
 # With an order at hand the store's pages are quoted only to a question about what may be done.
@@ -117,8 +123,28 @@ def _tell(question: str, passages: Sequence[Element], wanted: frozenset[str], *,
     # A page that fits far worse than the best one only mentions the subject in passing.
     chosen = [each for each, score in zip(passages, scores, strict=True) if 2 * score >= best]
     chosen.sort(key=lambda each: -scores[passages.index(each)])
-    chosen = list({each.title: each for each in reversed(chosen)}.values())[::-1]
-    return "\n\n".join(_told_of(question, each, wanted) for each in chosen[: most if best else 1])
+    pages = _pages(chosen)
+    return "\n\n".join(_told_of(question, each, wanted) for each in pages[: most if best else 1])
+
+
+def _pages(passages: Sequence[Element]) -> list[Element]:
+    """Passages of one page as one, in the order of the page, nothing twice."""
+    pages: dict[str, list[Element]] = {}
+    for passage in passages:
+        pages.setdefault(passage.title, []).append(passage)
+    return [_page(of_page) for of_page in pages.values()]
+
+
+def _page(passages: list[Element]) -> Element:
+    passages.sort(key=lambda each: _place(each.attributes.get("id", "")))
+    first = passages[0]
+    lines = (line for each in passages for line in sentences(each.body))
+    return replace(first, body="\n".join(dict.fromkeys(lines)))
+
+
+def _place(passage_id: str) -> int:
+    number = passage_id.rpartition("#")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _told_of(question: str, page: Element, wanted: frozenset[str]) -> str:
@@ -130,7 +156,10 @@ def _told_of(question: str, page: Element, wanted: frozenset[str]) -> str:
         return f"{name} is by {author.removeprefix(by).rstrip('.')}{facts and f'; {facts}'}."
     if facts:
         return f"{name} – {facts}."
-    told = best_sentences(page.body, wanted, _MAX_SENTENCES)
+    if asks_price(question) and any(map(is_fact, sentences(page.body))):
+        return f"{name}: I do not know prices; the product page shows its price."
+    body = page.body.removeprefix(f"{page.title}.")
+    told = best_sentences(body, wanted, _MAX_SENTENCES) if body else []
     if told and told[0].startswith(by):
         name = f"{name} by {told.pop(0).removeprefix(by).rstrip('.')}"
     return f"{name}: {' '.join(told)}" if told else f"{name}."

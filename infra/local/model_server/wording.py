@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 _WORD = re.compile(r"[^\W_]+")
 _ENDING = re.compile(r"(?:ing|ed|es|s)$")
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+# The full stop of an abbreviation ends no sentence; "No." is one before a number only.
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?。！？])(?<!\b[DMS][rt]\.)(?<!\bMrs\.)(?<!\b[Vv]ol\.)(?!(?<=\bNo\.)\s+\d)\s+|\n+"
+)
 _STOP_WORD_LIST = (
     "a about all an and any are as at be been but by can could did do does for from had has have how i if in into is "
     "it its like me my no not of on one or please some so tell than that the their them then there these they this to "
@@ -20,7 +23,7 @@ _FACTS_ASKED = {
     "volumes": r"\b(how many|how long|volumes?|books|long|number of)\b",
     "status": r"\b(finished|complete[d]?|ended|over|ongoing|running|still|status)\b",
     "age": r"\b(age|old|kids?|child(ren)?|suitable|mature|teen(ager)?s?)\b",
-    "year": r"\b(year|when did|started|how old is)\b",
+    "year": r"(?<!\d )(?<!\d-)\byear\b(?![ -]olds?\b)|\b(when did|started)\b|\bhow old is\b",
     "genres": r"\b(genres?|kind of)\b",
     "price": r"\b(price[sd]?|costs?|how much|expensive|cheap)\b",
     "themes": r"\bthemes?\b",
@@ -30,6 +33,11 @@ _AUTHOR_ASKED = re.compile(
     r"\b(who (wrote|writes|made|draws|drew|is the (author|artist))|authors?|artist|written by|mangaka)\b",
     re.I,
 )
+_READER_AGE = re.compile(r"\b(\d{1,2})[ -]?(?:years?[ -]?olds?|yo|y/o|jährige\w*|jahre)\b", re.I)
+_CHILD = re.compile(r"\b(kids?|child(?:ren)?|son|daughter|kind(?:er)?)\b", re.I)
+_AGES = {"all ages": 0, "teen": 13, "older teen": 16, "mature": 18}
+_CHILD_YEARS = 10
+"""Of a child whose age is not told."""
 _FACT = re.compile(r"([A-Z][a-z ]{1,30}): (.+?)\.?$")
 _OTHER_NAMES = "Also known as"
 MAX_QUOTE_CHARACTERS = 260
@@ -64,8 +72,28 @@ def asked_facts(question: str, text: str) -> list[str]:
         key = match[1].casefold() if match else ""
         asked = _FACTS_ASKED.get(key)
         if match and (re.search(asked, lowered) if asked else words(key) == words(question)):
+            fit = fit_for_reader(question, match[2]) if key == "age" else ""
+            if fit:
+                return [fit]
             told.append(f"{key}: {match[2]}")
     return told
+
+
+def fit_for_reader(question: str, rating: str) -> str:
+    """Whether a rated title fits the reader that the question tells the age of, else "": "no, it is rated mature"."""
+    told = _READER_AGE.search(question)
+    if told is None and _CHILD.search(question) is None:
+        return ""
+    least = _AGES.get(rating.casefold())
+    if least is None:
+        return ""
+    years = int(told[1]) if told else _CHILD_YEARS
+    return f"{'yes' if years >= least else 'no'}, it is rated {rating}"
+
+
+def asks_price(question: str) -> bool:
+    """True when the question is for a price."""
+    return re.search(_FACTS_ASKED["price"], question, re.I) is not None
 
 
 def asked_author(question: str, text: str) -> str:

@@ -143,6 +143,8 @@ def test_a_short_follow_up_leans_on_the_question_before() -> None:
         ("bye", "Goodbye"),
         ("how are you?", "All is well"),
         ("are you a bot?", "I am a program."),
+        ("what can you do?", "Gladly:"),
+        ("tell me a joke", "Why did"),
         ("blorp fnord wibble", "I found nothing about that"),
         ("What is the weather tomorrow?", "I found nothing about that"),
     ],
@@ -159,3 +161,27 @@ def test_small_talk_and_nonsense_are_answered_with_what_the_assistant_is_for(
 
 def test_findings_and_question_in_one_block_are_told_apart() -> None:
     assert "**Berserk**" in answer(f"{PASSAGES}\nWho wrote Berserk?")
+
+
+def test_a_price_that_no_page_tells_is_left_to_the_product_page() -> None:
+    said = answer("How much is Berserk?", PASSAGES)
+
+    assert said.startswith("**Berserk**: I do not know prices; the product page shows its price.")
+
+
+def test_passages_of_one_page_are_told_together_in_its_order() -> None:
+    def passage(number: int, text: str) -> str:
+        return f'<passage id="s#{number}" title="Shipping">{text}</passage>\n'
+
+    abroad, home = "Shipping abroad takes 9 days.", "Standard shipping takes 3 days."
+    found = f"<passages>\n{passage(2, abroad)}{passage(1, home)}</passages>"
+
+    assert answer("how long does shipping take?", found).startswith(
+        f"**Shipping**: {home} {abroad}\n"
+    )
+
+
+def test_a_title_is_said_once() -> None:
+    page = '<passages>\n<passage id="c#1" title="Chain">Chain. Price: 10.\nA new chain.</passage>\n</passages>'
+
+    assert answer("tell me about the chain", page).startswith("**Chain**: A new chain.\n")
