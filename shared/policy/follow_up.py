@@ -17,7 +17,6 @@ from shared.policy.follow_up_words import (
     OTHERS,
     PLACES,
     POINTING,
-    WISHING,
 )
 
 LOOK_BACK_TURNS = 3
@@ -76,11 +75,6 @@ def stands_alone(text: str) -> bool:
     """
     is_further = MORE.search(text) is not None or wants_others(text)
     return not is_further and POINTING.isdisjoint(_words(text)) and place_meant(text) is None
-
-
-def asks_for_suggestions(text: str) -> bool:
-    """True when a word of the message asks for suggestions."""
-    return WISHING.search(text) is not None
 
 
 def place_meant(text: str) -> int | None:

@@ -59,12 +59,6 @@ OTHERS = re.compile(
 MORE = re.compile(r"\b(?:more|mehr|weitere\w*|plus|encore|más)\b", re.IGNORECASE)
 """What asks for more of what was said."""
 
-WISHING = re.compile(
-    r"\b(?:recom+end|suggest|empfiehl|empfehl|empfehlung|conseill|recommand|recomiend|sugier)\w*",
-    re.IGNORECASE,
-)
-"""What asks for suggestions, whatever was said before."""
-
 _ORDINALS = (
     "first|1st|erste[nrs]?|premi(?:er|ère)|primer[oa]?",
     "second|2nd|zweite[nrs]?|deuxième|second[oe]?|segund[oa]",

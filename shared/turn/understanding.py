@@ -19,7 +19,6 @@ from shared.policy.follow_up import (
     SUBJECTS,
     SURE,
     asks,
-    asks_for_suggestions,
     choose_subjects,
     marked_text,
     may_lean,
@@ -113,7 +112,7 @@ class Understanding:
         question, label = wish.search_text, wish.intent.label
         if label not in (SUGGESTION_INTENT, GENERAL_INTENT) or not stands_alone(question):
             return None
-        if label == SUGGESTION_INTENT and asks_for_suggestions(question):
+        if label == SUGGESTION_INTENT and not points_back(question):
             return wish
         if says_little(question) and await self._catalogue.traits(question):
             return Wish(Intent(SUGGESTION_INTENT, wish.intent.confidence), question)

@@ -69,14 +69,16 @@ def _answer(request: MessagesRequest, question: str, found: Found) -> str:
     if _RECALL.search(question):
         return _recall(question, earlier)
     wanted = words(question)
+    meant = question
     if len(wanted) < 2 and earlier:
         wanted |= words(earlier[-1])
+        meant = f"{earlier[-1]} {question}" if not wanted.isdisjoint(words("return")) else meant
     parts: list[str] = []
     if found.has_orders:
-        parts.append(talk_about_orders(question, found.orders))
+        parts.append(talk_about_orders(meant, found.orders))
     if found.similar:
         parts.append(_suggest(found.similar))
-    elif found.passages and (not parts or _RULE_ASKED.search(question)):
+    elif found.passages and (not parts or _RULE_ASKED.search(meant)):
         parts.append(_tell(question, found.passages, wanted, most=1 if parts else _MAX_PAGES))
     return "\n\n".join(parts) or _without_findings(request, question)
 

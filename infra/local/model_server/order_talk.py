@@ -13,6 +13,9 @@ _NUMBER = re.compile(r"\b(?:[A-Z]{1,4}-?)?\d{4,12}\b", re.IGNORECASE)
 _REFUND = re.compile(
     r"\b(refund|money|return|send (it|them) back|exchange|reimburse)", re.IGNORECASE
 )
+_REFUND_WANTED = re.compile(
+    r"\b(want|get|need|like|request|claim|demand)\b.*\b(refund|money back)", re.I
+)
 _ALL = re.compile(r"\b(orders|all|history|everything)\b", re.IGNORECASE)
 _OVER = ("delivered", "returned", "refunded", "cancelled")
 _STEPS = (
@@ -47,9 +50,8 @@ def _meant(question: str, orders: Sequence[Element]) -> Element:
     if named:
         return named[0]
     if _REFUND.search(question):
-        kinds = (
-            ("refund", "return_by") if "refund" in question.casefold() else ("return_by", "refund")
-        )
+        is_awaited = "refund" in question.casefold() and not _REFUND_WANTED.search(question)
+        kinds = ("refund", "return_by") if is_awaited else ("return_by", "refund")
         for kind in kinds:
             fitting = [order for order in orders if kind in order.attributes]
             if fitting:

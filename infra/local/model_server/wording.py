@@ -20,17 +20,18 @@ _STOP_WORD_LIST = (
 _STOP_WORDS = frozenset(_STOP_WORD_LIST.split())
 # A fact is asked for by other words than its name.
 _FACTS_ASKED = {
-    "volumes": r"\b(how many|how long|volumes?|books|long|number of)\b",
-    "status": r"\b(finished|complete[d]?|ended|over|ongoing|running|still|status)\b",
+    "volumes": r"\b(how many|how long|volumes?|books|long|number of|wie viele|bände|wie lang)\b",
+    "status": r"\b(finished|complete[d]?|fertig|abgeschlossen|ended|over|ongoing|running|still|status)\b",
     "age": r"\b(age|old|kids?|child(ren)?|suitable|mature|teen(ager)?s?)\b",
     "year": r"(?<!\d )(?<!\d-)\byear\b(?![ -]olds?\b)|\b(when did|started)\b|\bhow old is\b",
     "genres": r"\b(genres?|kind of)\b",
-    "price": r"\b(price[sd]?|costs?|how much|expensive|cheap)\b",
+    "price": r"\b(price[sd]?|costs?|how much|expensive|cheap|kostet|preis|teuer)\b",
     "themes": r"\bthemes?\b",
     "demographic": r"\b(demographic|shonen|seinen|shojo|josei)\b",
 }
 _AUTHOR_ASKED = re.compile(
-    r"\b(who (wrote|writes|made|draws|drew|is the (author|artist))|authors?|artist|written by|mangaka)\b",
+    r"\b(who (wrote|writes|made|draws|drew|is the (author|artist))|authors?|artist|written by|mangaka"
+    r"|wer hat .*(geschrieben|gezeichnet)|autor(in)?)\b",
     re.I,
 )
 _READER_AGE = re.compile(r"\b(\d{1,2})[ -]?(?:years?[ -]?olds?|yo|y/o|jährige\w*|jahre)\b", re.I)
@@ -38,7 +39,8 @@ _CHILD = re.compile(r"\b(kids?|child(?:ren)?|son|daughter|kind(?:er)?)\b", re.I)
 _AGES = {"all ages": 0, "teen": 13, "older teen": 16, "mature": 18}
 _CHILD_YEARS = 10
 """Of a child whose age is not told."""
-_FACT = re.compile(r"([A-Z][a-z ]{1,30}): (.+?)\.?$")
+# What begins with a capital and goes on for some words is a sentence below a heading, no value.
+_FACT = re.compile(r"([A-Z][a-z ]{1,30}): (?![A-Z][a-z]* (?:\S+ ){3})(.+?)\.?$")
 _OTHER_NAMES = "Also known as"
 MAX_QUOTE_CHARACTERS = 260
 

@@ -6,7 +6,6 @@ import pytest
 
 from shared.policy.follow_up import (
     asks,
-    asks_for_suggestions,
     choose_subjects,
     marked_text,
     may_lean,
@@ -156,9 +155,3 @@ def test_a_message_stands_alone_unless_it_points_back_or_asks_for_more(
     text: str, alone: bool
 ) -> None:
     assert stands_alone(text) is alone
-
-
-@pytest.mark.parametrize("text", ["recommend me something", "recomend", "Empfiehl mir etwas"])
-def test_a_message_may_ask_for_suggestions_outright(text: str) -> None:
-    assert asks_for_suggestions(text)
-    assert not asks_for_suggestions("sounds great, how many books are there")

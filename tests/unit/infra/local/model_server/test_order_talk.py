@@ -50,6 +50,7 @@ ORDERS = (DELIVERED, UNDER_WAY, RETURNED)
         ("Where is my Fullmetal Alchemist set?", "MA-10377"),
         ("Can I return it?", "MA-10377"),
         ("Did you send my refund?", "MA-10121"),
+        ("I want a refund", "MA-10377"),
     ],
 )
 def test_the_order_meant_is_found(question: str, number: str) -> None:

@@ -8,6 +8,7 @@ from infra.local.model_server.wording import (
     asked_facts,
     asks_price,
     fit_for_reader,
+    is_fact,
     sentences,
 )
 
@@ -50,3 +51,8 @@ def test_an_unknown_rating_fits_nobody_for_sure() -> None:
 def test_a_question_for_a_price_is_known(question: str) -> None:
     assert asks_price(question)
     assert not asks_price("how many volumes")
+
+
+def test_a_sentence_below_a_heading_is_no_fact() -> None:
+    assert not is_fact("Delivery times: Standard shipping takes 3 days.")
+    assert is_fact("Keywords: giant sword, one eye.")
