@@ -169,7 +169,9 @@ def _ready(state: Conversation, frame: SessionReady, now_ms: int) -> Step:
 
 
 def _accepted(state: Conversation, frame: ChatAccepted) -> Step:
-    def accept(turn: Turn) -> Folded:
+    def accept(said: Turn) -> Folded:
+        # With a text the server hid personal data: from here on nothing keeps what was typed.
+        turn = said if frame.text is UNSET else replace(said, user_text=frame.text, is_masked=True)
         if turn.status not in ("sent", "accepted", "waiting"):
             return Folded(turn)
         accepted = replace(

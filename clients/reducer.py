@@ -53,6 +53,8 @@ class Turn:
     message_id: MessageId | None = None
     turn_id: TurnId | None = None
     user_text: str = ""
+    is_masked: bool = False
+    """The server hid personal data in `user_text` before it kept the message."""
     status: Status = "sent"
     attempt: int = 0
     last_seq: int = -1

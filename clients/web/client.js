@@ -114,9 +114,11 @@ function ready(state, { session_id, running }, nowMs) {
   };
 }
 
-function accepted(state, { message_id, turn_id, path, position }) {
-  return update(ensure(state, turn_id, message_id), turn_id, (turn) => {
-    if (!["sent", "accepted", "waiting"].includes(turn.status)) return null;
+function accepted(state, { message_id, turn_id, path, position, text }) {
+  return update(ensure(state, turn_id, message_id), turn_id, (said) => {
+    // With a text the server hid personal data: from here on nothing keeps what was typed.
+    const turn = text === undefined ? said : { ...said, user_text: text, is_masked: true };
+    if (!["sent", "accepted", "waiting"].includes(turn.status)) return { turn, out: [] };
     const status = path === "waiting" ? "waiting" : "accepted";
     const stop = turn.cancel_requested && turn.status === "sent";
     const next = { ...turn, status, path, position: position ?? null };

@@ -16,6 +16,7 @@ export function newTurn(key, fields) {
     message_id: null,
     turn_id: null,
     user_text: "",
+    is_masked: false, // the server hid personal data in it
     status: "sent",
     attempt: 0,
     last_seq: -1,

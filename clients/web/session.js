@@ -41,6 +41,7 @@ export class Session {
   #onChange;
   #hasAskedHistory = false;
   #keptIds = "";
+  #isNamed = false;
 
   get state() {
     return this.#connection.state;
@@ -77,7 +78,7 @@ export class Session {
   }
 
   say(text) {
-    this.#store.touch(this.id, text, Date.now());
+    this.#store.touch(this.id, Date.now());
     this.#connection.send(newId("m"), text);
   }
 
@@ -105,13 +106,23 @@ export class Session {
       this.#hasAskedHistory = true;
       this.loadEarlier();
     }
+    this.#keepName();
     this.#keepUnanswered();
     this.#onChange(this);
   }
 
+  /** Not before the server has said how it keeps the message: it may hide personal data. */
+  #keepName() {
+    if (this.#isNamed) return;
+    const first = this.state.turns.find((turn) => turn.turn_id && turn.user_text);
+    if (!first) return;
+    this.#isNamed = true;
+    this.#store.name(this.id, first.user_text);
+  }
+
   #keepUnanswered() {
     const open = this.state.turns.filter((turn) => !hasEnded(turn) && turn.user_text);
-    const ids = open.map((turn) => turn.message_id).join();
+    const ids = open.map((turn) => `${turn.message_id} ${turn.turn_id}`).join();
     if (ids === this.#keptIds) return; // most changes are words of an answer
     this.#keptIds = ids;
     const messages = open.map(({ message_id, user_text }) => ({ message_id, text: user_text }));

@@ -44,7 +44,8 @@ export class Sidebar {
     byId("close-sidebar").focus();
   }
 
-  #item({ id, title }, currentId, busy) {
+  #item({ id, title: given }, currentId, busy) {
+    const title = given ?? "New conversation";
     const item = document.createElement("li");
     item.className = "session";
     if (busy.has(id)) item.dataset.busy = "";

@@ -47,13 +47,21 @@ export class SessionStore {
     return this.list().some((session) => session.id === id);
   }
 
-  /** A message was said: the session comes first, and is named by its first message. */
-  touch(id, text, nowMs) {
+  /** A message was said: the session comes first. */
+  touch(id, nowMs) {
     const sessions = this.list();
-    const known = sessions.find((session) => session.id === id);
-    const title = known?.title ?? text.trim().replace(/\s+/g, " ").slice(0, TITLE_LIMIT);
+    const title = sessions.find((session) => session.id === id)?.title ?? null;
     const others = sessions.filter((session) => session.id !== id);
     this.#write("sessions", [{ id, title, used_at_ms: nowMs }, ...others].slice(0, SESSIONS_LIMIT));
+  }
+
+  /** The session is named by its first message, as the server keeps it. */
+  name(id, text) {
+    const title = text.trim().replace(/\s+/g, " ").slice(0, TITLE_LIMIT);
+    const sessions = this.list().map((session) =>
+      session.id === id && !session.title ? { ...session, title } : session,
+    );
+    this.#write("sessions", sessions);
   }
 
   remove(id) {

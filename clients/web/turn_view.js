@@ -20,11 +20,13 @@ export class TurnView {
     this.#notice = make("div", "notice");
     this.#facts = make("div", "facts");
     this.#reply.append(this.#answer, this.#state, this.#notice, this.#facts);
-    this.element.append(this.#said, this.#reply);
+    this.#masked = make("p", "masked", "Personal data was hidden; the assistant does not need it.");
+    this.element.append(this.#said, this.#masked, this.#reply);
   }
 
   #actions;
   #said;
+  #masked;
   #reply;
   #answer;
   #state;
@@ -42,6 +44,7 @@ export class TurnView {
     this.element.dataset.status = turn.status;
     this.#said.textContent = turn.user_text;
     this.#said.hidden = !turn.user_text;
+    this.#masked.hidden = !turn.is_masked;
     this.#reply.ariaBusy = String(turn.status === "streaming");
     this.#showAnswer(turn.text);
     this.#showState(turn, context);

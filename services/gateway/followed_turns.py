@@ -127,6 +127,7 @@ class FollowedTurns:
             path=answer.path,
             duplicate=answer.duplicate,
             position=answer.position or msgspec.UNSET,
+            text=answer.masked_text or msgspec.UNSET,
         )
         actions: list[Action] = [Write(encode_frame(frame))]
         view = self._view(answer.turn_id, now_ms)

@@ -90,7 +90,7 @@ class Sending:
         admission = await self._door.admit(session, message_id, priority)
         if isinstance(admission, Refusal):
             return self._refused(message_id, admission)
-        text, metadata = self._masking.message(text, metadata)
+        said, (text, metadata) = text, self._masking.message(text, metadata)
         now_ms = self._clock.now_ms()
         request = TurnRequest(
             turn_id=new_turn_id(session.session_id, now_ms, self._randomness.token_bytes(10)),
@@ -119,9 +119,11 @@ class Sending:
                 error_type=type(error).__name__,
             )
             return self._refused(message_id, unavailable(), request.turn_id)
-        if admission.is_counted and isinstance(answer, Accepted):
+        if isinstance(answer, Refused):
+            return answer
+        if admission.is_counted:
             self._door.settle(session, priority, answer.path, duplicate=answer.duplicate)
-        return answer
+        return answer if text == said else msgspec.structs.replace(answer, masked_text=text)
 
     async def _accept(self, request: TurnRequest, follower: Follower | None) -> Accepted | Refused:
         answer = await self._sessions.accept(request, follower)

@@ -92,6 +92,8 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
     duplicate: bool = False
     position: int = 0
     status: TurnStatus = "waiting"
+    masked_text: str = ""
+    """The message as it is kept, when personal data in it was masked."""
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,6 +83,8 @@ class ChatAccepted(ServerFrame, frozen=True, kw_only=True, tag="chat.accepted"):
     path: str  # AcceptedPath
     duplicate: bool
     position: int | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    """The message as it is kept, present when personal data in it was masked."""
 
 
 class ChatQueued(ServerFrame, frozen=True, kw_only=True, tag="chat.queued"):

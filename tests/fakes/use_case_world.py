@@ -90,12 +90,13 @@ class UseCaseWorld:
         session: SessionRef = SESSION,
         priority: Priority = "high",
         detached: bool = False,
+        text: str = "hi",
     ) -> Accepted | Refused:
         """Send a message, if nothing else is said in the one session."""
         return await self.sending.send(
             session,
             MessageId(message_id),
-            "hi",
+            text,
             {},
             follower,
             priority=priority,

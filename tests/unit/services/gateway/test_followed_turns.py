@@ -53,6 +53,11 @@ def test_an_accepted_message_is_answered_and_its_frames_flow() -> None:
     assert not session.is_busy
 
 
+def test_a_message_that_was_masked_is_told_as_it_is_kept() -> None:
+    (accepted,) = written(accept(new_session(), masked_text="mail me at [mail]"))
+    assert accepted["text"] == "mail me at [mail]"
+
+
 def test_a_waiting_message_says_its_position() -> None:
     (accepted,) = written(accept(new_session(), path="waiting", position=2))
     assert (accepted["path"], accepted["position"]) == ("waiting", 2)

@@ -184,3 +184,10 @@ async def test_a_detached_turn_whose_queue_is_away_is_accepted_and_left_to_the_s
     state = await world.ledger.state(TurnRef(SESSION, answer.turn_id))
     assert state is not None
     assert (state.status, state.placed, state.placed_at_ms) == ("waiting", "inline", 0)
+
+
+async def test_a_message_with_personal_data_is_answered_with_what_is_kept_of_it() -> None:
+    world = build()
+    answer = await world.send(text="mail ana@example.com")
+    assert accepted(answer).masked_text == world.intake.submitted[0].text == "mail [mail]"
+    assert accepted(await world.send("m2")).masked_text == ""
