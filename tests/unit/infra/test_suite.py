@@ -25,7 +25,9 @@ def test_the_last_line_says_what_passed(
 ) -> None:
     assert run_with(monkeypatch, set()) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("test     passed: check; contract, integration, infra, page; simulation;")
+    assert last.startswith(
+        "test     passed: check; contract, integration, infra, page; simulation;"
+    )
     assert last.endswith("in 0 min 00 s")
 
 
