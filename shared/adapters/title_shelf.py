@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
@@ -17,6 +18,7 @@ from shared.policy.names import (
     without_names,
 )
 from shared.policy.near_names import NearNames
+from shared.policy.wish_limits import WishLimits, read_limits
 from shared.policy.words import body_of
 
 Trait = tuple[str, str]
@@ -77,17 +79,26 @@ class TitleShelf:
     ) -> tuple[SimilarTitle, ...]:
         """Titles with most in common with those named and the traits asked for, best first; none without either.
 
+        What the text rules out is none of them (policy/wish_limits.py).
+
         Those that share two themes come before those that share less. When no title is named, `embed` of the text
         orders equals.
         """
-        named, asked = self._named(text), self._asked(text)
-        wanted = asked.union(*(self._traits[at] for at in named))
+        limits = read_limits(text)
+        avoided = self._asked(limits.avoided)
+        # Names are looked up in the whole text, as "no" is part of many ("Kimetsu no Yaiba").
+        unwanted = self._named(limits.avoided)
+        named = [at for at in self._named(text) if at not in unwanted]
+        asked = self._asked(limits.wanted) - avoided
+        wanted = asked.union(*(self._traits[at] for at in named)) - avoided
         if not wanted:
             return ()
         centre = self._vectors[named].mean(axis=0) if named else embed([text])[0]
         nearness: list[float] = (self._vectors @ centre).tolist()
         found: list[tuple[bool, float, int, list[Trait]]] = []
-        for at in self._candidates(wanted, asked).difference(named):
+        for at in self._candidates(wanted, asked).difference(named, unwanted):
+            if self._is_ruled_out(at, limits, avoided):
+                continue
             shared = [trait for trait in self._traits[at] if trait in wanted]
             score = self._overlap(at, shared, wanted) + sum(trait in asked for trait in shared)
             is_close = not named or _themes(shared) >= _SHARED_THEMES
@@ -102,6 +113,15 @@ class TitleShelf:
             )
             for _, score, at, shared in found[:limit]
         )
+
+    def _is_ruled_out(self, at: int, limits: WishLimits, avoided: set[Trait]) -> bool:
+        facts = self._entries[at].facts
+        volumes = re.match(r"\d+", "".join(facts.get("volumes", ())))
+        if limits.most_volumes is not None and volumes and int(volumes[0]) > limits.most_volumes:
+            return True
+        words = f" {plain_name(limits.avoided)} "
+        is_too_old = any(f" {plain_name(age)} " in words for age in facts.get("age", ()))
+        return is_too_old or not avoided.isdisjoint(self._traits[at])
 
     def _candidates(self, wanted: Iterable[Trait], asked: Container[Trait]) -> set[int]:
         """Titles that share more than their readers, unless these are asked for."""

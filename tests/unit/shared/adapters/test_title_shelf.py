@@ -139,3 +139,31 @@ def test_what_is_shared_is_named_themes_first() -> None:
 def test_an_empty_shelf_has_nothing(text: str) -> None:
     assert shelf().similar(text, nowhere, 5) == ()
     assert shelf().named(text, 5) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        ("war", ["Long", "Old", "Love"]),
+        ("war without love", ["Long", "Old"]),
+        ("war, not mature", ["Long", "Love"]),
+        ("Krieg oder war mit höchstens 3 Bänden", ["Old", "Love"]),
+        ("I did not like Long", []),
+        ("like Long but no love", ["Old"]),
+    ],
+)
+def test_what_a_wish_rules_out_is_not_suggested(text: str, titles: list[str]) -> None:
+    found = shelf(
+        entry("Long", themes=("war",), volumes=("42+",)),
+        entry("Old", themes=("war",), age=("mature",), volumes=("3",)),
+        entry("Love", themes=("war", "love")),
+    )
+
+    assert similar(found, text) == titles
+
+
+def test_a_no_inside_a_title_rules_nothing_out() -> None:
+    found = shelf(entry("Kimetsu no Yaiba", themes=("war",)), entry("Other", themes=("war",)))
+
+    assert similar(found, "like Kimetsu no Yaiba") == ["Other"]
+    assert similar(found, "war, but no Other") == ["Kimetsu no Yaiba"]
