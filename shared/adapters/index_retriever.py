@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from shared.adapters.embedding import Embedder
 from shared.adapters.index_artefact import KnowledgeIndex
 from shared.contracts.knowledge import Passage
+from shared.policy.plain_reading import search_reading
 
 
 class IndexRetriever:
@@ -24,4 +25,5 @@ class IndexRetriever:
         index = self._current_index()
         if not text.strip() or limit < 1:
             return ()
-        return index.search.best(text, self._embedder.embed([text])[0], limit)
+        reading = search_reading(text, index.lexicon)
+        return index.search.best(reading, self._embedder.embed([reading])[0], limit)

@@ -161,7 +161,8 @@ def _told_of(question: str, page: Element, wanted: frozenset[str]) -> str:
     if asks_price(question) and any(map(is_fact, sentences(page.body))):
         return f"{name}: I do not know prices; the product page shows its price."
     body = page.body.removeprefix(f"{page.title}.")
-    told = best_sentences(body, wanted, _MAX_SENTENCES) if body else []
+    # The title is what every sentence of the page is about.
+    told = best_sentences(body, wanted - words(page.title), _MAX_SENTENCES) if body else []
     if told and told[0].startswith(by):
         name = f"{name} by {told.pop(0).removeprefix(by).rstrip('.')}"
     return f"{name}: {' '.join(told)}" if told else f"{name}."

@@ -185,3 +185,20 @@ def test_a_title_is_said_once() -> None:
     page = '<passages>\n<passage id="c#1" title="Chain">Chain. Price: 10.\nA new chain.</passage>\n</passages>'
 
     assert answer("tell me about the chain", page).startswith("**Chain**: A new chain.\n")
+
+
+def test_facts_are_asked_for_in_german_too() -> None:
+    assert answer("Wie viele Bände hat Berserk?", PASSAGES).startswith("**Berserk** – volumes: 43")
+    assert answer("Wer hat Berserk geschrieben?", PASSAGES).startswith("**Berserk** is by")
+
+
+def test_a_follow_up_of_a_return_is_about_the_order_and_the_rules_of_that() -> None:
+    orders = (
+        '<orders>\n<order number="MA-1" status="shipped" placed="2026-11-27">1 x Pluto</order>\n'
+        '<order number="MA-2" status="delivered" return_by="2026-12-18">1 x Emma</order>\n</orders>'
+    )
+    history = [("user", "What can I return?"), ("assistant", "Order MA-2.")]
+
+    said = answer("And for how long?", f"{orders}\n{PASSAGES}", history)
+    assert said.startswith("Order **MA-2**")
+    assert "within 30 days" in said
