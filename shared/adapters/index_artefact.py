@@ -27,7 +27,7 @@ from shared.policy.lexicon import Lexicon, lexicon_of
 
 # Raise it whenever the layout, the cutting or embedding of passages or the intent features change: older artefacts
 # are then refused by new readers and rebuilt by the next refresh, though no document has changed.
-SCHEMA = 5
+SCHEMA = 6
 _MAGIC = b"BCINDEX\n"
 _PREAMBLE = struct.Struct("<8sII")
 _LENGTH = struct.Struct("<I")

@@ -24,7 +24,10 @@ _FENCE = "---"
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 _KIND = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+")
+# The full stop of an abbreviation ends no sentence; "No." is one before a number only.
+_SENTENCE_END = re.compile(
+    r"(?<=[.!?。！？])(?<!\b[DMS][rt]\.)(?<!\bMrs\.)(?<!\b[Vv]ol\.)(?!(?<=\bNo\.)\s+\d)\s+"
+)
 
 
 def is_kind(word: str) -> bool:

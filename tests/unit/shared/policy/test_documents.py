@@ -100,6 +100,12 @@ def test_cut_passages_cuts_a_sentence_only_when_it_is_too_long_alone() -> None:
     assert all(len(piece.text) <= PASSAGE_LIMIT_CHARACTERS for piece in pieces)
 
 
+def test_cut_passages_does_not_cut_behind_an_abbreviation() -> None:
+    lead, last = "a" * (PASSAGE_LIMIT_CHARACTERS - 12) + ".", "Hunted, Dr. Tenma flees."
+    pieces = cut_passages(parse_document("p.md", f"{POLICY}{lead} {last}"))
+    assert [piece.text for piece in pieces] == [lead, last]
+
+
 @given(st.text(min_size=1, max_size=4_000), st.text(max_size=1_500))
 def test_cut_passages_never_exceeds_the_limit(body: str, title: str) -> None:
     facts = {"author": ("A",), "aliases": (title,)}
