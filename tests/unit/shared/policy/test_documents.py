@@ -101,7 +101,7 @@ def test_cut_passages_cuts_a_sentence_only_when_it_is_too_long_alone() -> None:
 
 
 def test_cut_passages_does_not_cut_behind_an_abbreviation() -> None:
-    lead, last = "a" * (PASSAGE_LIMIT_CHARACTERS - 12) + ".", "Hunted, Dr. Tenma flees."
+    lead, last = "a" * (PASSAGE_LIMIT_CHARACTERS - 14) + ".", "Hunted, Dr. Tenma flees."
     pieces = cut_passages(parse_document("p.md", f"{POLICY}{lead} {last}"))
     assert [piece.text for piece in pieces] == [lead, last]
 
