@@ -17,8 +17,8 @@ MUTANTS = (
         "P12",
         "a message goes on as it was typed",
         "services/gateway/sending.py",
-        "text, metadata = self._masking.message(text, metadata)",
-        "pass",
+        "said, (text, metadata) = text, self._masking.message(text, metadata)",
+        "said = text",
         f"{_SENDING_TEST}::test_a_card_number_is_gone_before_ledger_and_intake",
     ),
     Mutant(

@@ -38,6 +38,7 @@ def test_read_tells_what_words_mean_in_any_language(text: str, words: list[str])
 
 def test_read_finds_forms_inside_scripts_without_blanks() -> None:
     assert LEXICON.read("私の注文はどこ") == ["私の", "order", "は", "where"]
+    assert LEXICON.read("注文どこ") == ["order", "where"]
 
 
 @pytest.mark.parametrize(
