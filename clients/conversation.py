@@ -266,7 +266,7 @@ def _history(state: Conversation, frame: ChatHistory) -> Step:
         turns[index] = (
             _from_history(known, stored)
             if adopts
-            else replace(known, user_text=known.user_text or stored.user_text)
+            else replace(known, user_text=stored.user_text or known.user_text)
         )
         at = index + 1
     return Step(replace(state, turns=tuple(turns), more=frame.more))

@@ -148,7 +148,7 @@ function history(state, { turns: page, more }) {
       const adopt = !hasEnded(known) && known.last_seq < 0;
       turns[index] = adopt
         ? fromHistory(known, stored)
-        : { ...known, user_text: known.user_text || stored.user_text };
+        : { ...known, user_text: stored.user_text || known.user_text };
       at = index + 1;
     }
   }

@@ -82,7 +82,7 @@ export class SessionStore {
     const before = this.unanswered(id, nowMs);
     const kept = messages.map(({ message_id, text }) => {
       const known = before.find((message) => message.message_id === message_id);
-      return known ?? { message_id, text, at_ms: nowMs };
+      return { message_id, text, at_ms: known?.at_ms ?? nowMs };
     });
     this.#write(`unanswered.${id}`, kept.length ? kept : null);
   }
