@@ -18,11 +18,13 @@ PARTS = {
     "check": ["infra.check", "--coverage"],
     "contract, integration, infra, page": [
         *_SIDE_BY_SIDE,
-        "tests/contract",
-        "tests/integration",
-        "tests/infra",
+        # Long files first, or one process ends long after the other.
+        "--no-loadscope-reorder",
         # In a browser, but against a server of its own.
         "tests/browser/test_chat_page.py",
+        "tests/integration",
+        "tests/contract",
+        "tests/infra",
     ],
     # Runs its seeds in a process for each processor.
     "simulation": [*_PYTEST, "tests/simulation", "tests/policies"],
