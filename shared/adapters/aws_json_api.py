@@ -6,15 +6,14 @@ boto3 costs 1.5 ms of CPU per call and a thread; this costs the request and a si
 from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
 from shared.adapters.aws_credentials import AwsCredentials
+from shared.adapters.aws_endpoint import AwsEndpoint, regional_url
 from shared.adapters.http_session import HttpSession
 from shared.clock import Clock
 from shared.errors import ConfigurationError, DependencyUnavailable, PermanentError
-from shared.policy.sigv4 import sign
 
 Service = Literal["cloudwatch", "dynamodb", "ecs", "kinesis", "sqs"]
 
@@ -90,22 +89,18 @@ class AwsJsonApi:
         endpoint_url: str = "",
         timeout_ms: int,
     ) -> None:
-        region = credentials.region
-        domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
         protocol = _PROTOCOLS[service]
-        parts = urlsplit(endpoint_url or f"https://{protocol.host}.{region}.{domain}")
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise ConfigurationError(
-                f"BURSTCHAT_AWS_ENDPOINT_URL: {endpoint_url!r} is no http address."
-            )
         self._service = service
         self._protocol = protocol
-        self._http = http
-        self._credentials = credentials
-        self._clock = clock
-        self._timeout_s = timeout_ms / 1000
-        self._origin = f"{parts.scheme}://{parts.netloc}"
-        self._host = parts.netloc
+        self._endpoint = AwsEndpoint(
+            endpoint_url or regional_url(protocol.host, credentials.region),
+            setting="BURSTCHAT_AWS_ENDPOINT_URL",
+            service=protocol.host,
+            http=http,
+            credentials=credentials,
+            clock=clock,
+            timeout_ms=timeout_ms,
+        )
 
     async def call(self, operation: str, body: bytes, *, held_s: int = 0) -> bytes:
         """The answer's JSON, within the time-out; `held_s` on top of it when the service may wait on purpose.
@@ -117,25 +112,7 @@ class AwsJsonApi:
             "content-type": f"application/x-amz-json-{self._protocol.json_version}",
             "x-amz-target": f"{self._protocol.target}.{operation}",
         }
-        signature = sign(
-            await self._credentials.current(),
-            "POST",
-            self._host,
-            "/",
-            "",
-            headers,
-            body,
-            self._clock.now_ms(),
-            service=self._protocol.host,
-        )
-        answer = await self._http.send(
-            "POST",
-            self._origin,
-            "/",
-            headers={**headers, **signature},
-            body=body,
-            timeout_s=self._timeout_s + held_s,
-        )
+        answer = await self._endpoint.send("POST", "/", headers, body, held_s=held_s)
         if answer.status == 200:
             return answer.body
         raise self._fault(operation, answer.status, answer.body)
@@ -146,7 +123,7 @@ class AwsJsonApi:
         code = _code(body)
         name = f"{self._service} {operation}"
         if code in _STALE_KEYS:
-            self._credentials.forget()
+            self._endpoint.forget_keys()
             return DependencyUnavailable(f"{name}: {code}")
         if code in _MISCONFIGURED:
             return ConfigurationError(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
 from shared.adapters.aws_credentials import AwsCredentials
+from shared.adapters.aws_endpoint import AwsEndpoint, regional_url
 from shared.adapters.http_session import HttpSession
 from shared.clock import Clock
 from shared.contracts.guardrails import Allowed, Blocked, JudgedText, Verdict
 from shared.errors import ConfigurationError, DependencyUnavailable
-from shared.policy.sigv4 import sign
 
 _SERVICE: Final = "bedrock"
 _HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
@@ -57,17 +57,15 @@ class BedrockGuardrail:
         base_url: str = "",
         timeout_ms: int,
     ) -> None:
-        parts = urlsplit(base_url or f"https://bedrock-runtime.{credentials.region}.amazonaws.com")
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise ConfigurationError(
-                f"BURSTCHAT_GUARDRAIL_BASE_URL: {base_url!r} is no http address."
-            )
-        self._http = http
-        self._credentials = credentials
-        self._clock = clock
-        self._timeout_s = timeout_ms / 1000
-        self._origin = f"{parts.scheme}://{parts.netloc}"
-        self._host = parts.netloc
+        self._endpoint = AwsEndpoint(
+            base_url or regional_url("bedrock-runtime", credentials.region),
+            setting="BURSTCHAT_GUARDRAIL_BASE_URL",
+            service=_SERVICE,
+            http=http,
+            credentials=credentials,
+            clock=clock,
+            timeout_ms=timeout_ms,
+        )
         # An identifier may be an ARN, whose colons and slashes belong to one segment of the path.
         self._path = (
             f"/guardrail/{quote(guardrail_id, safe='')}/version/{quote(version, safe='')}/apply"
@@ -82,25 +80,7 @@ class BedrockGuardrail:
         body = msgspec.json.encode(
             {"source": _SOURCES[what], "content": [{"text": {"text": text}}]}
         )
-        signature = sign(
-            await self._credentials.current(),
-            "POST",
-            self._host,
-            self._path,
-            "",
-            _HEADERS,
-            body,
-            self._clock.now_ms(),
-            service=_SERVICE,
-        )
-        answer = await self._http.send(
-            "POST",
-            self._origin,
-            self._path,
-            headers={**_HEADERS, **signature},
-            body=body,
-            timeout_s=self._timeout_s,
-        )
+        answer = await self._endpoint.send("POST", self._path, _HEADERS, body)
         if answer.status != 200:
             raise self._fault(answer.status, answer.headers)
         try:
@@ -113,7 +93,7 @@ class BedrockGuardrail:
     ) -> ConfigurationError | DependencyUnavailable:
         code = headers.get("x-amzn-errortype", "").partition(":")[0]
         if code in _STALE_KEYS:
-            self._credentials.forget()
+            self._endpoint.forget_keys()
             return DependencyUnavailable(f"ApplyGuardrail: {code}")
         if code in _MISCONFIGURED:
             return ConfigurationError(

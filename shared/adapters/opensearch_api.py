@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from shared.adapters.aws_credentials import AwsCredentials
+from shared.adapters.aws_endpoint import AwsEndpoint, Method
 from shared.adapters.http_session import HttpSession
 from shared.clock import Clock
 from shared.errors import ConfigurationError, DependencyUnavailable, PermanentError
-from shared.policy.sigv4 import sign
 
-Method = Literal["DELETE", "GET", "POST", "PUT"]
 SERVICE: Final = "es"
 
 
@@ -37,17 +36,19 @@ class OpenSearchApi:
         clock: Clock,
         timeout_ms: int,
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path.strip("/"):
+        if urlsplit(url).path.strip("/"):
             raise ConfigurationError(
                 f"BURSTCHAT_OPENSEARCH_URL: {url!r} is not the address of a domain, `https://host`."
             )
-        self._origin = f"{parts.scheme}://{parts.netloc}"
-        self._host = parts.netloc
-        self._http = http
-        self._credentials = credentials
-        self._clock = clock
-        self._timeout_s = timeout_ms / 1000
+        self._endpoint = AwsEndpoint(
+            url,
+            setting="BURSTCHAT_OPENSEARCH_URL",
+            service=SERVICE,
+            http=http,
+            credentials=credentials,
+            clock=clock,
+            timeout_ms=timeout_ms,
+        )
 
     async def call(
         self, method: Method, path: str, body: bytes = b"", *, is_bulk: bool = False
@@ -57,29 +58,8 @@ class OpenSearchApi:
         Raises DependencyUnavailable (could not ask, throttled, a fault of the domain), NoSuchIndex,
         ConfigurationError (not permitted) and OpenSearchRefused.
         """
-        headers = {
-            "content-type": "application/x-ndjson" if is_bulk else "application/json",
-        }
-        credential = await self._credentials.current()
-        signature = sign(
-            credential,
-            method,
-            self._host,
-            path,
-            "",
-            headers,
-            body,
-            self._clock.now_ms(),
-            service=SERVICE,
-        )
-        answer = await self._http.send(
-            method,
-            self._origin,
-            path,
-            headers={**headers, **signature},
-            body=body,
-            timeout_s=self._timeout_s,
-        )
+        content_type = "application/x-ndjson" if is_bulk else "application/json"
+        answer = await self._endpoint.send(method, path, {"content-type": content_type}, body)
         if answer.status < 300:
             return msgspec.json.decode(answer.body)
         raise _fault(f"{method} {path}", answer.status)

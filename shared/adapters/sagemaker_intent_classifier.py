@@ -7,16 +7,16 @@ a list of `{"label", "score"}`, or a list of one such list.
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
 from shared.adapters.aws_credentials import AwsCredentials
+from shared.adapters.aws_endpoint import AwsEndpoint, regional_url
 from shared.adapters.http_session import HttpAnswer, HttpSession
 from shared.clock import Clock
 from shared.contracts.knowledge import GENERAL_INTENT, Intent
 from shared.errors import ConfigurationError, DependencyUnavailable
-from shared.policy.sigv4 import sign
 
 TEXT_LIMIT_CHARACTERS: Final = 2_000
 """More than classifiers read (512 tokens), and a body that any container takes."""
@@ -54,19 +54,15 @@ class SageMakerIntentClassifier:
         base_url: str = "",
         timeout_ms: int,
     ) -> None:
-        region = credentials.region
-        domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-        parts = urlsplit(base_url or f"https://runtime.sagemaker.{region}.{domain}")
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise ConfigurationError(
-                f"BURSTCHAT_SAGEMAKER_BASE_URL: {base_url!r} is no http address."
-            )
-        self._http = http
-        self._credentials = credentials
-        self._clock = clock
-        self._timeout_s = timeout_ms / 1000
-        self._origin = f"{parts.scheme}://{parts.netloc}"
-        self._host = parts.netloc
+        self._endpoint = AwsEndpoint(
+            base_url or regional_url("runtime.sagemaker", credentials.region),
+            setting="BURSTCHAT_SAGEMAKER_BASE_URL",
+            service=_SERVICE,
+            http=http,
+            credentials=credentials,
+            clock=clock,
+            timeout_ms=timeout_ms,
+        )
         self._path = f"/endpoints/{quote(endpoint, safe='')}/invocations"
 
     async def classify(self, text: str) -> Intent:
@@ -79,25 +75,7 @@ class SageMakerIntentClassifier:
             return Intent(GENERAL_INTENT, 0.0)
         cut = text[:TEXT_LIMIT_CHARACTERS].encode("utf-8", "replace").decode()
         body = msgspec.json.encode({"inputs": cut})
-        signature = sign(
-            await self._credentials.current(),
-            "POST",
-            self._host,
-            self._path,
-            "",
-            _HEADERS,
-            body,
-            self._clock.now_ms(),
-            service=_SERVICE,
-        )
-        answer = await self._http.send(
-            "POST",
-            self._origin,
-            self._path,
-            headers={**_HEADERS, **signature},
-            body=body,
-            timeout_s=self._timeout_s,
-        )
+        answer = await self._endpoint.send("POST", self._path, _HEADERS, body)
         if answer.status != 200:
             raise self._fault(answer)
         return _likeliest(answer.body)
@@ -105,7 +83,7 @@ class SageMakerIntentClassifier:
     def _fault(self, answer: HttpAnswer) -> ConfigurationError | DependencyUnavailable:
         code = answer.headers.get("x-amzn-errortype", "").partition(":")[0]
         if code in _STALE_KEYS:
-            self._credentials.forget()
+            self._endpoint.forget_keys()
             return DependencyUnavailable(f"InvokeEndpoint: {code}")
         if code in _MISCONFIGURED:
             return ConfigurationError(

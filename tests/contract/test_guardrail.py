@@ -28,6 +28,7 @@ from shared.policy.sigv4 import Credential, verify
 from shared.ports import Guardrail
 from tests.fakes.clock import FakeClock
 from tests.fakes.guardrail import FakeGuardrail
+from tests.fakes.http_calls import FakeHttp
 from tests.fakes.http_server import Exchange, RawServer, raw_server
 
 CREDENTIAL = Credential("AKIDGUARD", "secret", "eu-central-1")
@@ -333,11 +334,10 @@ def test_an_address_that_is_none_is_named() -> None:
         make_bedrock("ftp://x", HttpSession())
 
 
-def test_the_default_address_is_bedrocks_in_the_region() -> None:
-    assert (
-        make_bedrock("", HttpSession())._origin
-        == "https://bedrock-runtime.eu-central-1.amazonaws.com"
-    )
+async def test_the_default_address_is_bedrocks_in_the_region() -> None:
+    http = FakeHttp(answers=[(200, b'{"action":"NONE"}')])
+    await make_bedrock("", http).judge("message", "hello")
+    assert http.calls[0].origin == "https://bedrock-runtime.eu-central-1.amazonaws.com"
 
 
 async def test_the_sdk_sends_the_same_request(

@@ -202,12 +202,11 @@ async def test_what_finds_no_room_is_dropped_and_counted_and_nobody_waits() -> N
 async def test_a_failed_batch_gives_way_to_what_came_meanwhile() -> None:
     rig = Rig(room=2)
 
-    class Filling(FakeHttp):
-        async def send(self, *args: Any, **kwargs: Any) -> Any:
-            rig.note(2)
-            raise DependencyUnavailable("away")
+    async def fill(*args: Any, **kwargs: Any) -> Any:
+        rig.note(2)
+        raise DependencyUnavailable("away")
 
-    rig.events._api._http = Filling()
+    rig.http.send = fill  # type: ignore[method-assign]
     rig.note(2)
     await rig.events.flush()
 
