@@ -63,9 +63,11 @@ def predictions(turns: Sequence[ObservedTurn]) -> str:
     if not errors:
         return "no turn waited long enough to be told"
     median = percentile([round(error * 1_000) for error in errors], 0.5) or 0
-    words = "right" if median <= RIGHT_SHARE * 1_000 else "more than 30 % wrong"
-    enough = "" if len(errors) >= PREDICTIONS_NEEDED else f" (fewer than {PREDICTIONS_NEEDED})"
-    return f"{len(errors)} waits{enough}, half of them within {median / 10:.0f} %: {words}"
+    if len(errors) < PREDICTIONS_NEEDED:
+        words = f"too few to judge, {PREDICTIONS_NEEDED} are needed"
+    else:
+        words = "right" if median <= RIGHT_SHARE * 1_000 else "more than 30 % wrong"
+    return f"{len(errors)} waits, half of them within {median / 10:.0f} %: {words}"
 
 
 def percentile(values: Sequence[int], share: float) -> int | None:
