@@ -65,4 +65,6 @@ def test_predictions_are_judged_by_their_median() -> None:
         ended("burst", started_ms=3_000, predictions=[(1_000, predicted_ms)])
         for predicted_ms in (2_000, 2_500, 9_000)
     ]
-    assert "3 waits, half of them within 25 %: too few to judge, 100 are needed" in report("x", outcome)
+    assert "3 waits, half of them within 25 %: too few to judge, 100 are needed" in report(
+        "x", outcome
+    )
